@@ -1,0 +1,133 @@
+"""`run` (the tasks) and `test` (checks and test suite), each after the set-up they share."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bootstrap.browser_install import prepare_browser
+from bootstrap.environment import Environment, Interpreter
+from bootstrap.machine import SetupError, ThisMachine, say
+from bootstrap.packages import SystemPackages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PROJECT = Path(__file__).resolve().parent.parent
+CHECKS: tuple[tuple[str, ...], ...] = (
+    ("ruff", "check"),
+    ("ruff", "format", "--check"),
+    ("mypy", "--strict", "harness", "bootstrap"),
+    ("lint-imports",),
+)
+INTERRUPTED = 130
+USAGE = 2
+TASKS_WERE_RUN = (0, 1)
+"""pytest's exit codes for passed and failed; with the others there is nothing to report."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Prepare, then run what `arguments` name first, the rest going to pytest; the exit code."""
+    commands = {"run": run_tasks, "test": run_tests}
+    if not arguments or arguments[0] not in commands:
+        print("usage: python -m bootstrap {run,test} [pytest arguments]", file=sys.stderr)
+        return USAGE
+    os.chdir(PROJECT)
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _unwind)
+    try:
+        venv = prepare()
+    except SetupError as error:
+        print(f"bootstrap: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"bootstrap: cannot write here: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return commands[arguments[0]](venv, arguments[1:])
+
+
+def _unwind(number: int, _frame: object) -> None:
+    """So that an installation under way ends too: it runs in a session of its own and hears no signal."""
+    raise SystemExit(128 + number)
+
+
+def prepare() -> Path:
+    """Make `.venv` and a browser ready; answers `.venv`. Raises SetupError."""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    machine = ThisMachine()
+    packages = SystemPackages(machine)
+    environment = Environment(machine, packages, PROJECT, Interpreter(Path(sys.executable), version))
+    with one_at_a_time(PROJECT):
+        environment.prepare()
+        prepare_browser(machine, packages, environment.directory)
+    return environment.directory
+
+
+@contextlib.contextmanager
+def one_at_a_time(project: Path) -> Iterator[None]:
+    """Two set-ups of one clone take turns; the lock goes with the process, so none is left behind."""
+    directory = os.open(project / "bootstrap", os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("waiting for another set-up of this clone")
+            fcntl.flock(directory, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(directory)
+
+
+def run_tasks(venv: Path, pytest_arguments: Sequence[str]) -> int:
+    code = in_environment(venv, ("pytest", "tasks/", *pytest_arguments))
+    if code in TASKS_WERE_RUN:
+        say("`.venv/bin/harness report` builds the Allure report")
+    return code
+
+
+def run_tests(venv: Path, pytest_arguments: Sequence[str]) -> int:
+    for command in (*CHECKS, ("pytest", "tests/", *pytest_arguments)):
+        line = " ".join(command)
+        say(line)
+        code = in_environment(venv, command)
+        if code:
+            print(f"bootstrap: failed: {line} (exit code {code})", file=sys.stderr, flush=True)
+            return code
+    return 0
+
+
+def in_environment(venv: Path, command: Sequence[str]) -> int:
+    """Run a tool of the environment as if it were activated; its exit code."""
+    tools = venv / "bin"
+    environ = {**os.environ, "VIRTUAL_ENV": str(venv), "PATH": f"{tools}{os.pathsep}{os.environ.get('PATH', '')}"}
+    environ.pop("PYTHONHOME", None)
+    process = subprocess.Popen((tools / command[0], *command[1:]), env=environ)
+    with signals_left_to(process):
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def signals_left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Ignore Ctrl-C, which the terminal sends to both, and pass on the other signals: pytest ends by itself."""
+
+    def ignore(_number: int, _frame: object) -> None: ...
+
+    def forward(number: int, _frame: object) -> None:
+        process.send_signal(number)
+
+    wanted = {signal.SIGINT: ignore, signal.SIGTERM: forward, signal.SIGHUP: forward}
+    before = {number: signal.signal(number, handler) for number, handler in wanted.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

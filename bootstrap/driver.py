@@ -1,0 +1,34 @@
+"""Playwright's driver is a Node.js of its own, which a minimal Linux cannot start: it lacks one library."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bootstrap.machine import SetupError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bootstrap.machine import Finished, Machine
+    from bootstrap.packages import SystemPackages
+
+START_SECONDS = 60
+LIBRARY = "libatomic"
+DEBIAN_PACKAGE = "libatomic1"
+
+
+def prepare_driver(machine: Machine, packages: SystemPackages, python: Path) -> None:
+    """Start the driver once, installing the library when that is what it lacks. Raises SetupError."""
+    started = _start(machine, python)
+    if LIBRARY in started.output and not started.ok and packages.install(DEBIAN_PACKAGE):
+        started = _start(machine, python)
+    if started.ok:
+        return
+    if LIBRARY in started.output:
+        advice = f"run as root: apt-get install {DEBIAN_PACKAGE}" if machine.which("apt-get") else f"install {LIBRARY}"
+        raise SetupError(f"Playwright's driver lacks a system library; {advice}")
+    raise SetupError(f"Playwright's driver does not start: {started.reason}")
+
+
+def _start(machine: Machine, python: Path) -> Finished:
+    return machine.run((str(python), "-m", "playwright", "--version"), seconds=START_SECONDS)

@@ -1,0 +1,135 @@
+"""The machine the project is prepared on: what it is, and the commands run on it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NOT_FOUND = 127
+TIMED_OUT = 124
+GRACE_SECONDS = 5.0
+
+
+class SetupError(Exception):
+    """Set-up cannot go on; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What decides how things are installed here."""
+
+    system: str
+    distribution: str
+    is_root: bool
+    home: Path
+    applications: tuple[Path, ...] = ()
+    environ: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A command that ended: exit code, and standard output and error together."""
+
+    code: int
+    output: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.code == 0
+
+    @property
+    def reason(self) -> str:
+        """The line that says why it failed: the last one that speaks of an error, else the last one."""
+        lines = [line.strip() for line in self.output.splitlines() if line.strip()]
+        errors = [line for line in lines if "error" in line.lower()]
+        return next(reversed(errors or lines), f"exit code {self.code}")
+
+
+class Machine(Protocol):
+    """What the set-up asks of the machine, so that tests can stand in another one."""
+
+    @property
+    def facts(self) -> Facts: ...
+
+    def which(self, name: str) -> Path | None: ...
+
+    def run(self, command: Sequence[str], *, seconds: float | None = None) -> Finished:
+        """Run quietly, without standard input; the whole process group is killed after `seconds`."""
+        ...
+
+
+class ThisMachine:
+    """The real one."""
+
+    def __init__(self) -> None:
+        self.facts = read_facts()
+
+    def which(self, name: str) -> Path | None:
+        found = shutil.which(name)
+        return Path(found) if found else None
+
+    def run(self, command: Sequence[str], *, seconds: float | None = None) -> Finished:
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            return Finished(NOT_FOUND, str(error))
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            return Finished(TIMED_OUT, f"gave up after {seconds:.0f} s")
+        finally:
+            _end(process)
+        return Finished(process.returncode, output)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Kill what still runs: a download is a grandchild, which killing the child alone would leave behind."""
+    if process.poll() is not None:
+        return
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.communicate(timeout=GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def read_facts() -> Facts:
+    home = Path.home()
+    return Facts(
+        system=platform.system(),
+        distribution=_distribution(),
+        is_root=os.geteuid() == 0,
+        home=home,
+        applications=(Path("/Applications"), home / "Applications"),
+        environ=dict(os.environ),
+    )
+
+
+def _distribution() -> str:
+    """`ID` of os-release: debian, ubuntu, fedora; empty where there is none (macOS)."""
+    try:
+        return platform.freedesktop_os_release().get("ID", "")
+    except OSError:
+        return ""
+
+
+def say(text: str) -> None:
+    print(f"bootstrap: {text}", flush=True)

@@ -1,0 +1,5 @@
+"""Who chooses the steps of a task."""
+
+from harness.agents.scripted import ScriptedAgent
+
+__all__ = ["ScriptedAgent"]

@@ -1,0 +1,196 @@
+"""Conditions over time: each is looked at until it is settled. Nothing here sleeps; evaluation.py does.
+
+A part is judged at the moment it is reached, and keeps that judgement: in ALL the parts follow each other, so that a
+wait holds up what is written after it; in ANY they run side by side, so that a wait holds up nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Protocol, TypeAlias
+
+from harness.criteria.checks import check
+from harness.criteria.sources import Pass
+from harness.criteria.syntax import Compare, Condition, Every, Not, Some, Stable, Test, Within
+from harness.criteria.verdict import Finding
+
+# A sleep that ends a hair too early must not cost one more poll.
+HAIR = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Not settled. `until` is when it will be, at the latest or at the next turn; `so_far` is how it stands."""
+
+    until: float
+    so_far: Finding
+
+
+Standing: TypeAlias = Finding | Pending
+
+
+class Monitor(Protocol):
+    """A condition being watched."""
+
+    async def look(self, reads: Pass, now: float) -> Standing:
+        """How it stands at `now`, in monotonic seconds. Not called again once settled."""
+        ...
+
+
+def monitor(condition: Condition, deadline: float) -> Monitor:
+    """A fresh watch; `deadline` is a monotonic time, and no wait goes beyond it."""
+    match condition:
+        case Compare() | Test():
+            return Check(condition)
+        case Every(parts=parts):
+            return Sequence(condition, [monitor(part, deadline) for part in parts])
+        case Some(parts=parts):
+            return Choice(condition, [monitor(part, deadline) for part in parts])
+        case Not(part=part):
+            return Inverse(condition, monitor(part, deadline))
+        case Within():
+            return Window(condition, deadline)
+        case Stable():
+            return Steady(condition, deadline)
+
+
+@dataclass(slots=True)
+class Check:
+    """Settled at the first look."""
+
+    condition: Compare | Test
+
+    async def look(self, reads: Pass, now: float) -> Standing:  # noqa: ARG002 (a check takes no time)
+        return await check(self.condition, reads)
+
+
+@dataclass(slots=True)
+class Sequence:
+    """ALL: part after part; the first that fails is the answer."""
+
+    condition: Every
+    parts: list[Monitor]
+    held: list[Finding] = field(default_factory=list)
+
+    async def look(self, reads: Pass, now: float) -> Standing:
+        for part in self.parts[len(self.held) :]:
+            standing = await part.look(reads, now)
+            if isinstance(standing, Pending) or not standing.holds:
+                return standing
+            self.held.append(standing)
+        message = " and ".join(finding.message for finding in self.held)
+        return Finding(True, self.condition.source, expected=True, actual=True, message=message)
+
+
+@dataclass(slots=True)
+class Choice:
+    """ANY: side by side; the first that holds is the answer."""
+
+    condition: Some
+    parts: list[Monitor]
+    failed: dict[int, Finding] = field(default_factory=dict)
+
+    async def look(self, reads: Pass, now: float) -> Standing:
+        pending: list[Pending] = []
+        for place, part in enumerate(self.parts):
+            if place in self.failed:
+                continue
+            standing = await part.look(reads, now)
+            if isinstance(standing, Pending):
+                pending.append(standing)
+            elif standing.holds:
+                return standing
+            else:
+                self.failed[place] = standing
+        if pending:
+            return Pending(min(standing.until for standing in pending), pending[0].so_far)
+        return self._none()
+
+    def _none(self) -> Finding:
+        findings = [self.failed[place] for place in sorted(self.failed)]
+        if len(findings) == 1:
+            return findings[0]
+        reasons = "; ".join(f"({number}) {finding.message}" for number, finding in enumerate(findings, 1))
+        return Finding(
+            False,
+            self.condition.source,
+            expected=[finding.expected for finding in findings],
+            actual=[finding.actual for finding in findings],
+            message=f"none of {len(findings)} alternatives holds: {reasons}",
+        )
+
+
+@dataclass(slots=True)
+class Inverse:
+    """NOT: settled when its part is, the other way round."""
+
+    condition: Not
+    part: Monitor
+
+    async def look(self, reads: Pass, now: float) -> Standing:
+        standing = await self.part.look(reads, now)
+        if isinstance(standing, Pending):
+            return replace(standing, so_far=self._turned(standing.so_far))
+        return self._turned(standing)
+
+    def _turned(self, finding: Finding) -> Finding:
+        source, part = self.condition.source, self.condition.part.source
+        if not finding.holds:
+            return Finding(True, source, expected=True, actual=True, message=f"not {part}: {finding.message}")
+        message = f"expected not {part}, but {finding.message}"
+        return Finding(False, source, expected=f"not {part}", actual=finding.actual, message=message)
+
+
+class Window:
+    """WITHIN and EVENTUALLY: true at the first look that finds it so, false when the time is over."""
+
+    def __init__(self, condition: Within, deadline: float) -> None:
+        self.condition = condition
+        self.deadline = deadline
+        self.start: float | None = None
+        self.part = monitor(condition.part, deadline)
+
+    async def look(self, reads: Pass, now: float) -> Standing:
+        self.start = now if self.start is None else self.start
+        end = min(self.start + self.condition.seconds, self.deadline)
+        standing = await self.part.look(reads, now)
+        if isinstance(standing, Finding) and standing.holds:
+            return standing
+        so_far = standing if isinstance(standing, Finding) else standing.so_far
+        if now >= end - HAIR:
+            return self._too_late(so_far, now - self.start, cut=end == self.deadline)
+        if isinstance(standing, Pending):
+            return Pending(min(end, standing.until), so_far)
+        self.part = monitor(self.condition.part, self.deadline)
+        return Pending(end, so_far)
+
+    def _too_late(self, so_far: Finding, waited: float, *, cut: bool) -> Finding:
+        lasted = f"after {waited:.3g} s" + (", when the deadline came" if cut else "")
+        held = "held, but not long enough: " if so_far.holds else ""
+        return replace(so_far, holds=False, message=f"{lasted}: {held}{so_far.message}")
+
+
+class Steady:
+    """STABLE: false at the first look that finds it otherwise, true when the time is over."""
+
+    def __init__(self, condition: Stable, deadline: float) -> None:
+        self.condition = condition
+        self.deadline = deadline
+        self.start: float | None = None
+        self.part = monitor(condition.part, deadline)
+
+    async def look(self, reads: Pass, now: float) -> Standing:
+        self.start = now if self.start is None else self.start
+        end = self.start + self.condition.seconds
+        standing = await self.part.look(reads, now)
+        if isinstance(standing, Pending):
+            return standing
+        if not standing.holds:
+            return replace(standing, message=f"not stable, after {now - self.start:.3g} s: {standing.message}")
+        if now >= end - HAIR:
+            return standing
+        if now >= self.deadline - HAIR:
+            message = f"stable for {now - self.start:.3g} s of {self.condition.seconds:g} s when the deadline came"
+            return Finding(False, self.condition.source, self.condition.seconds, now - self.start, message)
+        self.part = monitor(self.condition.part, self.deadline)
+        return Pending(min(end, self.deadline), standing)

@@ -1,0 +1,176 @@
+"""How two values compare: equality as things read, order of numbers and of ISO dates."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from operator import ge, gt, le, lt
+from types import MappingProxyType
+
+import regex
+
+from harness.criteria.patterns import found
+from harness.criteria.syntax import Json
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+_IN_TEXT = re.compile(r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+")
+_SIGN = regex.compile(r"(?P<sign>[-\u2212]?)(?P<money>\p{Sc}\s?)?(?P<late>[-\u2212]?)$")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?")
+_ORDERS: MappingProxyType[str, Callable[[Decimal, Decimal], bool]] = MappingProxyType(
+    {"<": lt, "<=": le, ">": gt, ">=": ge}
+)
+
+
+def fold(text: str) -> str:
+    """White space as a reader sees it: runs become one space, none at the ends."""
+    return " ".join(text.split())
+
+
+def equal(a: Json, b: Json) -> bool:
+    """Same value; a text equals a number or a boolean that reads the same.
+
+    Numbers read numerically, so `'860.0'` and `'007'` equal 860 and 7; two texts must be the same text. A boolean
+    equals `'true'` or `'false'` in any case, and no number. Null equals null alone.
+    """
+    if isinstance(a, str) != isinstance(b, str):
+        text, other = (a, b) if isinstance(a, str) else (b, a)
+        return _reads_as(str(text), other)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
+    return isinstance(a, bool) == isinstance(b, bool) and a == b
+
+
+def _reads_as(text: str, other: Json) -> bool:
+    if isinstance(other, bool):
+        return text.strip().lower() == ("true" if other else "false")
+    if not isinstance(other, int | float) or not _NUMBER.fullmatch(text.strip()):
+        return False
+    return Decimal(text.strip()) == _decimal(other)
+
+
+def _decimal(number: float) -> Decimal | None:
+    """Exact for whole numbers; a float by its shortest form, so that 0.1 reads as '0.1' does."""
+    if isinstance(number, int):
+        return Decimal(number)
+    return Decimal(repr(number)) if math.isfinite(number) else None
+
+
+def compare(operator: str, left: Json, right: Json) -> bool:
+    """One comparison of the language. Null on the left means missing: it is equal to null and satisfies nothing else.
+
+    Raises ValueError for an unknown operator and for a pattern that is wrong; a pattern that takes too long is false.
+    """
+    try:
+        return satisfied(operator, left, right)
+    except TimeoutError:
+        return False
+
+
+def satisfied(operator: str, left: Json, right: Json) -> bool:
+    """`compare`, but raises TimeoutError for a pattern that takes too long."""
+    match operator:
+        case "==":
+            return equal(left, right)
+        case "!=":
+            return left is not None and not equal(left, right)
+        case "includes":
+            return includes(left, right)
+        case "matches":
+            return _matches(left, right)
+        case _ if operator in _ORDERS:
+            return _ordered(operator, left, right)
+    raise ValueError(f"unknown operator {operator!r}")
+
+
+def includes(whole: Json, part: Json) -> bool:
+    """A text includes a part of it, a list an equal item, an object a key."""
+    if isinstance(whole, list):
+        return any(equal(item, part) for item in whole)
+    wanted = as_text(part)
+    if isinstance(whole, dict):
+        return wanted in whole
+    text = as_text(whole)
+    return text is not None and wanted is not None and wanted in text
+
+
+def as_text(value: Json) -> str | None:
+    """A scalar as it reads; None for null, lists and objects."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(_decimal(value)) if isinstance(value, int) else repr(value)
+    return value if isinstance(value, str) else None
+
+
+def _matches(value: Json, pattern: Json) -> bool:
+    text = as_text(value)
+    return text is not None and isinstance(pattern, str) and found(pattern, text)
+
+
+def _ordered(operator: str, left: Json, right: Json) -> bool:
+    pair = _orderable(left, right)
+    return pair is not None and _ORDERS[operator](*pair)
+
+
+def order_problem(left: Json, right: Json) -> str:
+    """Why the two have no order, for an explanation; empty when they have one."""
+    if _orderable(left, right) is not None:
+        return ""
+    if moment_in(left) is not None or moment_in(right) is not None:
+        return "a date has an order only with another date"
+    return "both sides must read as one number, or both as ISO dates"
+
+
+def _orderable(left: Json, right: Json) -> tuple[Decimal, Decimal] | None:
+    moments = moment_in(left), moment_in(right)
+    if moments[0] is not None and moments[1] is not None:
+        return Decimal(moments[0].timestamp()), Decimal(moments[1].timestamp())
+    if moments != (None, None):
+        return None
+    numbers = number_in(left), number_in(right)
+    return None if numbers[0] is None or numbers[1] is None else (numbers[0], numbers[1])
+
+
+def moment_in(value: Json) -> datetime | None:
+    """An ISO date or time, aware; UTC unless it says otherwise, midnight for a date alone."""
+    if not isinstance(value, str) or not _DATE.fullmatch(value.strip()):
+        return None
+    try:
+        moment = datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def number_in(value: Json) -> Decimal | None:
+    """The number that a value is, or the only one in a text: `$24.99`, `1,234.50`, `22/day`, `-$5`.
+
+    Two numbers in a text (`3 of 10`, `15:30`), or one that belongs to a name (`EXP-6631`), are none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    if not isinstance(value, str):
+        return _decimal(value)
+    if _NUMBER.fullmatch(value.strip()):
+        return Decimal(value.strip())
+    numbers = list(_IN_TEXT.finditer(value))
+    if len(numbers) != 1:
+        return None
+    return _signed(value, numbers[0])
+
+
+def _signed(text: str, number: re.Match[str]) -> Decimal | None:
+    """The number with its sign, unless what stands before makes it part of a name or leaves the sign in doubt."""
+    before = text[: number.start()]
+    sign = _SIGN.search(before)
+    rest = before[: sign.start()] if sign else before
+    glued = rest[-1:].isalnum() or rest[-1:] in ("_", ".", ",")
+    if (glued and not (sign and sign["money"] and not sign["sign"])) or rest.rstrip().endswith(("-", "\u2212")):
+        return None
+    amount = Decimal(number.group().replace(",", ""))
+    return -amount if sign and (sign["sign"] or sign["late"]) else amount

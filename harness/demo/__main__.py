@@ -1,0 +1,50 @@
+"""``python -m harness.demo``: serve the demo sites until stopped."""
+
+from __future__ import annotations
+
+import argparse
+import sqlite3
+import sys
+from collections.abc import Sequence
+
+from harness.demo.server import PortTaken, serve
+from harness.demo.worlds import Worlds
+
+LAST_BASE_PORT = 65_532
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        worlds = Worlds(options.state)
+        serve(options.port, worlds)
+    except PortTaken as error:
+        return _complain(str(error))
+    except sqlite3.Error as error:
+        return _complain(f"cannot use {options.state} as state file: {error}")
+    worlds.close()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m harness.demo", description="Serve the demo sites on loopback.")
+    parser.add_argument("--port", type=_base_port, default=8470, help="first port; 0 picks free ones (default 8470)")
+    parser.add_argument("--state", default=":memory:", metavar="FILE", help="SQLite file (default: in memory)")
+    return parser
+
+
+def _base_port(text: str) -> int:
+    port = int(text)
+    if not 0 <= port <= LAST_BASE_PORT:
+        raise argparse.ArgumentTypeError(f"{port} is not between 0 and {LAST_BASE_PORT}")
+    return port
+
+
+def _complain(message: str) -> int:
+    print(f"harness.demo: {message}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""world.local: health and the environment API."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from harness.demo.merge import merge
+from harness.demo.rows import Document
+from harness.demo.visit import document, world_id, worlds
+
+
+async def read(request: Request) -> JSONResponse:
+    """GET /env: the whole document of the caller's world."""
+    return JSONResponse(document(request))
+
+
+async def replace(request: Request) -> JSONResponse:
+    """PUT /env: the body becomes the document."""
+    return await _write(request, patch=False)
+
+
+async def patch(request: Request) -> JSONResponse:
+    """PATCH /env: the body is a merge patch (RFC 7386)."""
+    return await _write(request, patch=True)
+
+
+async def reset(request: Request) -> JSONResponse:
+    """POST /env/reset: back to the seed."""
+    worlds(request).reset(world_id(request))
+    return JSONResponse(document(request))
+
+
+async def _write(request: Request, *, patch: bool) -> JSONResponse:
+    try:
+        body = _parse(await request.body())
+    except ValueError as error:
+        return JSONResponse({"error": f"not a JSON object: {error}"}, status_code=400)
+    world = world_id(request)
+    worlds(request).replace(world, merge(worlds(request).read(world), body) if patch else body)
+    return JSONResponse(document(request))
+
+
+def _parse(body: bytes) -> Document:
+    """Read a JSON object; raise ``ValueError`` for anything else, also for what SQLite could not keep."""
+    try:
+        value: Any = json.loads(body, parse_constant=_refuse)
+        json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"found {type(value).__name__}")
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+ROUTES = [
+    Route("/env", read, methods=["GET"]),
+    Route("/env", replace, methods=["PUT"]),
+    Route("/env", patch, methods=["PATCH"]),
+    Route("/env/reset", reset, methods=["POST"]),
+]

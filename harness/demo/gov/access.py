@@ -1,0 +1,20 @@
+"""Who may enter the public office, and what is theirs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from harness.demo.login import Login
+from harness.demo.rows import Document
+
+LOGIN = Login(site="gov", secrets={"C-204815": "2468"}, home="/dashboard")
+
+
+def owned(collection: Document, key: str, citizen: str) -> dict[str, Any]:
+    """Return an entry that belongs to the citizen; raise 404 for anyone else's."""
+    entry = collection.get(key)
+    if entry is None or entry.get("holder") != citizen:
+        raise HTTPException(404)
+    return dict(entry)

@@ -1,0 +1,97 @@
+"""One process, one loopback listener per site."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from harness.demo.sites import HOSTS, applications
+from harness.demo.worlds import Worlds
+
+ADDRESS: Final = "127.0.0.1"
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+class PortTaken(Exception):
+    """A port of the sites cannot be listened on."""
+
+
+def bind(base: int) -> dict[str, socket.socket]:
+    """Bind one socket per host, on ``base`` and the ports after it, or on free ones when it is 0."""
+    bound: dict[str, socket.socket] = {}
+    for offset, host in enumerate(HOSTS):
+        port = base + offset if base else 0
+        try:
+            bound[host] = socket.create_server((ADDRESS, port), backlog=512)
+        except OSError as error:
+            for taken in bound.values():
+                taken.close()
+            raise PortTaken(f"cannot listen on {ADDRESS}:{port} for {host}: {os.strerror(error.errno or 0)}") from error
+    return bound
+
+
+class ByPort:
+    """Hands a connection to the site whose listener it came in on, whatever its Host header says."""
+
+    def __init__(self, sites: Mapping[int, ASGIApp]) -> None:
+        """Take the sites by listening port."""
+        self._sites = sites
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        await self._sites[scope["server"][1]](scope, receive, send)
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that says on stdout when it is ready and leaves the signals to the caller."""
+
+    def __init__(self, config: uvicorn.Config, ports: Mapping[str, int]) -> None:
+        """Take the ports to announce."""
+        super().__init__(config)
+        self._ports = ports
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then print the ready line."""
+        await super().startup(sockets)
+        print(json.dumps({"hosts": dict(self._ports)}), flush=True)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone: uvicorn would raise them again and end the process as killed."""
+        yield
+
+
+def serve(base: int, worlds: Worlds) -> None:
+    """Serve all sites until SIGTERM or SIGINT; raise ``PortTaken``."""
+    sockets = bind(base)
+    ports = {host: listener.getsockname()[1] for host, listener in sockets.items()}
+    sites = applications(worlds, ports)
+    config = uvicorn.Config(
+        ByPort({ports[host]: site for host, site in sites.items()}),
+        lifespan="off",
+        log_level="critical",
+        access_log=False,
+        # A browser that reuses a connection just as it is closed sees an error: keep idle ones for long.
+        timeout_keep_alive=600,
+        # Open connections must not hold up the stop.
+        timeout_graceful_shutdown=0,
+    )
+    asyncio.run(_run(Server(config, ports), list(sockets.values())))
+
+
+async def _run(server: Server, sockets: list[socket.socket]) -> None:
+    def stop() -> None:
+        server.should_exit = True
+
+    for number in STOP_SIGNALS:
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    await server.serve(sockets)

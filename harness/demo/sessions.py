@@ -1,0 +1,60 @@
+"""Login sessions: a random cookie in the browser, its digest in the environment document."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from harness.demo.rows import Document
+from harness.demo.visit import see_other
+
+COOKIE: Final = "session"
+
+
+def start(site: Document, user: str, now: str) -> str:
+    """Open a session in the site's part of the document and return the token for the cookie."""
+    token = secrets.token_urlsafe(18)
+    site.setdefault("sessions", {})[_digest(token)] = {"user": user, "started": now}
+    return token
+
+
+def user(request: Request, site: Document) -> str | None:
+    """Return who is logged in; None when the cookie is missing or its session has ended."""
+    session = _sessions(site).get(_digest(request.cookies.get(COOKIE, "")))
+    return str(session["user"]) if session else None
+
+
+def end(request: Request, site: Document) -> None:
+    """Close the session of this browser."""
+    _sessions(site).pop(_digest(request.cookies.get(COOKIE, "")), None)
+
+
+def remember(response: Response, token: str) -> Response:
+    """Put the token into the browser's cookie."""
+    response.set_cookie(COOKIE, token, httponly=True, samesite="lax")
+    return response
+
+
+def to_login(request: Request) -> RedirectResponse:
+    """Send the browser to the login page, and back here afterwards."""
+    return see_other(f"/login?next={quote(request.url.path)}")
+
+
+def local_path(path: str, default: str) -> str:
+    """Return ``path`` when it stays on this site, so that a login cannot be used to leave it."""
+    return path if path.startswith("/") and not path.startswith(("//", "/\\")) else default
+
+
+def _sessions(site: Document) -> dict[str, Any]:
+    sessions: dict[str, Any] = site.get("sessions", {})
+    return sessions
+
+
+def _digest(token: str) -> str:
+    """Environment snapshots end up in reports: they must not hold a usable cookie."""
+    return hashlib.sha256(token.encode()).hexdigest()[:16]

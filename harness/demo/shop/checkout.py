@@ -1,0 +1,89 @@
+"""Checkout: address, shipping and card become an order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from harness.demo import payment
+from harness.demo.rows import Document
+from harness.demo.shop.cart import lines, total
+from harness.demo.visit import document, field, next_number, page, see_other, world_id, worlds
+
+ADDRESS_FIELDS = ("name", "address", "city", "postcode")
+
+
+class Refused(Exception):
+    """The order cannot be placed; the text is what the customer reads."""
+
+
+async def show(request: Request) -> Response:
+    """The checkout form; an empty cart goes back to the cart page."""
+    shop = document(request)["shop"]
+    if not lines(shop):
+        return see_other("/cart")
+    return _form(request, shop, dict(shop["customer"]), "")
+
+
+async def submit(request: Request) -> Response:
+    """POST /checkout: place the order."""
+    form = await request.form()
+    try:
+        with worlds(request).change(world_id(request)) as world:
+            number = place(world, form)
+    except Refused as refusal:
+        sent = {name: field(form, name) for name in ADDRESS_FIELDS}
+        return _form(request, document(request)["shop"], sent, str(refusal))
+    return see_other(f"/orders/{number}/confirmation")
+
+
+def place(world: Document, form: FormData) -> str:
+    """Turn the cart into a paid order and return its number; raise ``Refused``."""
+    shop = world["shop"]
+    items, speed = lines(shop), field(form, "shipping_speed")
+    card = shop["bindings"].get(field(form, "card"))
+    if not items:
+        raise Refused("Your cart is empty.")
+    if not all(field(form, name) for name in ADDRESS_FIELDS):
+        raise Refused("Please fill in the whole delivery address.")
+    if speed not in shop["settings"]["shipping"] or card is None:
+        raise Refused("Please choose a shipping speed and a card.")
+    shipping = shop["settings"]["shipping"][speed]
+    price = round(total(items) + shipping, 2)
+    if not payment.charge(world, card["last4"], price, "shop.local"):
+        raise Refused(f"Your bank declined the card ending {card['last4']}.")
+    order = _order(world, form, items, price) | {"shipping_speed": speed, "shipping": shipping, "card": card["last4"]}
+    shop["orders"][order["id"]] = order
+    shop["cart"] = {}
+    return str(order["id"])
+
+
+def _order(world: Document, form: FormData, items: list[dict[str, Any]], price: float) -> dict[str, Any]:
+    return {
+        "id": f"O-{next_number(world['shop']['numbers'], 'order'):05d}",
+        "placed": world["world"]["now"],
+        "status": "confirmed",
+        "items": items,
+        "address": f"{field(form, 'address')}, {field(form, 'city')} {field(form, 'postcode')}",
+        "total": price,
+    }
+
+
+def _form(request: Request, shop: Document, sent: dict[str, Any], error: str) -> HTMLResponse:
+    items = lines(shop)
+    context = {"items": items, "total": total(items), "sent": sent, "error": error, "cart": shop["cart"]}
+    return page(
+        request,
+        "shop/checkout.html",
+        context | {"shipping": shop["settings"]["shipping"], "bindings": shop["bindings"]},
+    )
+
+
+ROUTES = [
+    Route("/checkout", show, methods=["GET"]),
+    Route("/checkout", submit, methods=["POST"]),
+]

@@ -1,0 +1,60 @@
+"""The sites as ASGI applications, by host name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from harness.demo import VERSION, bank, control, gov, shop
+from harness.demo.visit import page
+from harness.demo.worlds import Worlds
+
+STATIC: Final = Path(__file__).with_name("static")
+HOSTS: Final[Mapping[str, Sequence[BaseRoute]]] = {
+    "world.local": control.ROUTES,
+    "shop.local": shop.ROUTES,
+    "bank.local": bank.ROUTES,
+    "gov.local": gov.ROUTES,
+}
+
+
+def applications(worlds: Worlds, ports: Mapping[str, int]) -> dict[str, Starlette]:
+    """Build every site over one store; ``ports`` is what ``/health`` tells about the hosts."""
+    return {host: _application(host, routes, worlds, ports) for host, routes in HOSTS.items()}
+
+
+def _application(host: str, routes: Sequence[BaseRoute], worlds: Worlds, ports: Mapping[str, int]) -> Starlette:
+    site = host.partition(".")[0]
+    shared = [
+        Route("/health", _health),
+        Route("/favicon.ico", _favicon),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    application = Starlette(routes=[*shared, *routes], exception_handlers={404: partial(_missing, site)})
+    application.state.worlds = worlds
+    application.state.hosts = dict(ports)
+    return application
+
+
+async def _health(request: Request) -> JSONResponse:
+    identity = {"service": "taskspec-demo", "version": VERSION, "pid": os.getpid()}
+    return JSONResponse({**identity, "hosts": request.app.state.hosts})
+
+
+async def _favicon(request: Request) -> FileResponse:
+    return FileResponse(STATIC / "favicon.svg", media_type="image/svg+xml")
+
+
+async def _missing(site: str, request: Request, error: Exception) -> Response:
+    if site == "world" or request.url.path.startswith("/api/"):
+        return JSONResponse({"error": "not found", "path": request.url.path}, status_code=404)
+    return page(request, f"{site}/missing.html", {}, status=404)

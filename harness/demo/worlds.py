@@ -1,0 +1,117 @@
+"""The worlds: one environment document per world id, kept in SQLite."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from harness.demo.rows import Document, Key, to_document, to_rows
+
+SEED: Final = Path(__file__).with_name("seed.json")
+KEPT_WORLDS: Final = 500
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS worlds (world TEXT PRIMARY KEY, used INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS documents (
+    world TEXT NOT NULL, site TEXT NOT NULL, collection TEXT NOT NULL, id TEXT NOT NULL, depth INTEGER NOT NULL,
+    body TEXT NOT NULL, PRIMARY KEY (world, site, collection, id, depth)
+);
+"""
+_UPSERT: Final = """
+INSERT INTO documents (world, site, collection, id, depth, body) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (world, site, collection, id, depth) DO UPDATE SET body = excluded.body
+"""
+_DELETE: Final = "DELETE FROM documents WHERE world = ? AND site = ? AND collection = ? AND id = ? AND depth = ?"
+_TOUCH: Final = """
+INSERT INTO worlds (world, used) VALUES (?, (SELECT coalesce(max(used), 0) + 1 FROM worlds))
+ON CONFLICT (world) DO UPDATE SET used = excluded.used
+"""
+_STALE: Final = "SELECT world FROM worlds ORDER BY used DESC LIMIT -1 OFFSET ?"
+
+
+class Worlds:
+    """Documents by world id; a world starts as a copy of the seed, the least recently used ones are dropped."""
+
+    def __init__(self, path: str = ":memory:", *, kept: int = KEPT_WORLDS, seed: Document | None = None) -> None:
+        """Open or create the database at ``path``; raise ``sqlite3.DatabaseError`` when it is no database."""
+        self._seed = to_rows(seed if seed is not None else json.loads(SEED.read_text(encoding="utf-8")))
+        self._kept = kept
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        # A world is test data: speed counts, and a power cut may lose the last writes.
+        self._db.execute("PRAGMA synchronous = OFF")
+        self._db.executescript(_SCHEMA)
+
+    def read(self, world: str) -> Document:
+        """Return the whole document of a world."""
+        with self._transaction():
+            return to_document(self._rows(world).items())
+
+    @contextmanager
+    def change(self, world: str) -> Iterator[Document]:
+        """Lend the document for changes and store what changed; an exception inside stores nothing."""
+        with self._transaction():
+            before = self._rows(world)
+            document = to_document(before.items())
+            yield document
+            self._store(world, before, to_rows(document))
+
+    def replace(self, world: str, document: Document) -> None:
+        """Make ``document`` the whole document of a world."""
+        with self._transaction():
+            self._store(world, self._rows(world), to_rows(document))
+
+    def reset(self, world: str) -> None:
+        """Put a world back to the seed."""
+        with self._transaction():
+            self._store(world, self._rows(world), self._seed)
+
+    def ids(self) -> list[str]:
+        """Return the ids of the kept worlds, the least recently used first."""
+        return [world for (world,) in self._db.execute("SELECT world FROM worlds ORDER BY used")]
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._db.execute("BEGIN")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def _rows(self, world: str) -> dict[Key, str]:
+        known = self._db.execute("SELECT 1 FROM worlds WHERE world = ?", (world,)).fetchone()
+        self._db.execute(_TOUCH, (world,))
+        if known is None:
+            self._store(world, {}, self._seed)
+            self._drop_stale()
+        found = self._db.execute(
+            "SELECT site, collection, id, depth, body FROM documents WHERE world = ? ORDER BY rowid", (world,)
+        )
+        return {(site, collection, entry)[:depth]: body for site, collection, entry, depth, body in found}
+
+    def _store(self, world: str, before: dict[Key, str], after: dict[Key, str]) -> None:
+        gone = [_address(world, key) for key in before if key not in after]
+        changed = [(*_address(world, key), body) for key, body in after.items() if before.get(key) != body]
+        if gone:
+            self._db.executemany(_DELETE, gone)
+        if changed:
+            self._db.executemany(_UPSERT, changed)
+
+    def _drop_stale(self) -> None:
+        for (world,) in self._db.execute(_STALE, (self._kept,)).fetchall():
+            self._db.execute("DELETE FROM documents WHERE world = ?", (world,))
+            self._db.execute("DELETE FROM worlds WHERE world = ?", (world,))
+
+
+def _address(world: str, key: Key) -> tuple[str, str, str, str, int]:
+    site, collection, entry = (*key, "", "")[:3]
+    return world, site, collection, entry, len(key)

@@ -1,0 +1,5 @@
+"""The engine: runs a plan over ports. Does no I/O of its own (DESIGN 3)."""
+
+from harness.engine.task import run_task
+
+__all__ = ["run_task"]

@@ -1,0 +1,142 @@
+"""One attempt at a step: interpolate, act or assert, remember."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from harness.spec.interpolate import MissingMemory, resolve
+
+from harness.criteria import compare, difference, equal, evaluate, evaluate_value, fold, parse, parse_value
+from harness.engine.run import PageSources, Run
+from harness.failure import Assertion, Effect, Failed, Failure, Outcome, Passed
+from harness.ports import Json
+from harness.recovery import Remedy, Substitute
+from harness.resilience import Deadline
+from harness.spec.steps import Api, Assert, Step, Wait
+
+POLL = 0.1
+"""Seconds between two looks for a value to remember."""
+
+
+async def attempt(run: Run, index: int, step: Step, remedy: Remedy | None) -> Outcome:
+    """Do the step once, inside its own limit and the task's deadline; never raises Failed."""
+    own = run.plan.step_timeout if step.timeout is None else step.timeout
+    within = min(own, run.left)
+    if within <= 0:
+        return task_timeout(run)
+    try:
+        outcome = await _do(run, index, step, remedy, within)
+    except Failed as failed:
+        outcome = failed.failure
+    except MissingMemory as missing:
+        outcome = Failure("MEMORY_MISSING", f"Step {index} needs memory entry {missing.key!r}, which nobody wrote")
+    if isinstance(outcome, Failure) and outcome.type == "timeout_step" and within < own:
+        return task_timeout(run, outcome)
+    return outcome
+
+
+def task_timeout(run: Run, last: Failure | None = None, wanted: str = "") -> Failure:
+    """The task's deadline is over; `last` is what was going on, `wanted` what there is no time for."""
+    message = f"Task timeout: exceeded {run.plan.timeout:g}s" + (f"; no time left for {wanted}" if wanted else "")
+    if last is None:
+        return Failure("TASK_TIMEOUT", message)
+    details = {**last.details, "last_code": last.code}
+    return Failure("TASK_TIMEOUT", f"{message} ({last.message})", last.selector, details, effect=last.effect)
+
+
+async def _do(run: Run, index: int, step: Step, remedy: Remedy | None, within: float) -> Outcome:
+    until = Deadline.after(within, run.ports.clock.now())
+    step = resolve(step, run.stage.world.memory())
+    patience = _patience(run, step, remedy, within)
+    if isinstance(step, Assert):
+        outcome = await _assert(run, index, step, patience, until)
+    else:
+        outcome = await run.stage.session.perform(step, within, patience)
+    if isinstance(outcome, Failure):
+        return outcome
+    if step.remember and (failure := await _remember(run, index, step, until)):
+        return failure
+    if step.screenshot_id:
+        await run.stage.session.screenshot(step.screenshot_id, max(1.0, until.left(run.ports.clock.now())))
+    return outcome
+
+
+def _patience(run: Run, step: Step, remedy: Remedy | None, within: float) -> float:
+    """How long to look for the element (DESIGN 4.3). `wait` is itself the looking, so it may take the whole attempt."""
+    if isinstance(remedy, Substitute) and remedy.patience is not None:
+        return min(remedy.patience, within)
+    rule = run.plan.rulebook.on_element_not_found.patience
+    if rule is None or isinstance(step, Wait | Api):
+        return within
+    return min(rule, within)
+
+
+async def _assert(run: Run, index: int, step: Assert, patience: float, until: Deadline) -> Outcome:
+    code = "ASSERTION_FAILED" if index < len(run.plan.steps) else "CRITERIA_UNMET"
+    if step.expr is not None:
+        return await judge(run, step.expr, until, "PRECONDITION_NOT_MET" if index < 0 else code)
+    assert step.selector is not None  # the model admits no other form
+    text = await run.stage.session.text(step.selector, step.frame, patience)
+    if isinstance(text, Failure):
+        return text
+    return await _compare(run, step, text, until)
+
+
+async def judge(run: Run, text: str, until: Deadline, code: str) -> Outcome:
+    """Evaluate a criterion; a failed one explains itself (DESIGN 4.8)."""
+    verdict = await evaluate(parse(text), PageSources(run), run.ports.clock, until)
+    if verdict.holds or verdict.explanation is None:
+        return Passed()
+    why = verdict.explanation
+    words = {"PRECONDITION_NOT_MET": "Precondition not met"}.get(code, "Assertion failed")
+    assertion = Assertion(why.expression, why.expected, why.actual, why.diff)
+    return Failure(code, f"{words}: {text}: {why.message}", details={"criterion": text}, assertion=assertion)
+
+
+_COMPARATOR = re.compile(r"(==|!=|<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")
+_CALL = re.compile(r"(?:mem|json)\(.*\)", re.DOTALL)
+
+
+async def _compare(run: Run, step: Assert, text: str, until: Deadline) -> Outcome:
+    """`value` is literal, except a comparator with a number, or a single mem(...) or json(...) call (DESIGN 4.2)."""
+    actual, expected, operator = fold(text), step.value, "=="
+    if isinstance(expected, str):
+        if found := _COMPARATOR.fullmatch(expected.strip()):
+            operator, expected = found[1], float(found[2])
+        elif _CALL.fullmatch(expected.strip()):
+            value = parse_value(expected.strip())
+            expected = await evaluate_value(value, PageSources(run), run.ports.clock, until)
+    holds = _same(actual, expected) if operator == "==" else compare(operator, actual, expected)
+    if holds:
+        return Passed()
+    wanted = expected if operator == "==" else f"{operator} {expected:g}"
+    message = f"Assertion failed: {step.selector}: actual value = {actual!r}, expected {wanted!r}"
+    assertion = Assertion(step.describe(), wanted, actual, difference(wanted, actual))
+    return Failure("ASSERTION_FAILED", message, step.selector, assertion=assertion)
+
+
+def _same(actual: str, expected: Json) -> bool:
+    return equal(actual, fold(expected) if isinstance(expected, str) else expected)
+
+
+async def _remember(run: Run, index: int, step: Step, until: Deadline) -> Failure | None:
+    """Write what the step is to remember; a page may need a moment to show it."""
+    for key, text in step.remember.items():
+        value = await _value(run, text, until)
+        if value is None:
+            message = f"Step {index} was done, but {text} gave nothing to remember as {key!r}"
+            return Failure("NOTHING_TO_REMEMBER", message, effect=Effect.DONE, details={"remember": {key: text}})
+        run.stage.world.remember(key, value, f"{run.plan.task_id}#{index}")
+    return None
+
+
+async def _value(run: Run, text: str, until: Deadline) -> Json:
+    clock, expression = run.ports.clock, parse_value(text)
+    patience = run.plan.rulebook.on_element_not_found.patience
+    stop = clock.now() + until.clip(math.inf if patience is None else patience, clock.now())
+    while True:
+        value = await evaluate_value(expression, PageSources(run), clock, until)
+        if value is not None or clock.now() >= stop:
+            return value
+        await clock.sleep(POLL)

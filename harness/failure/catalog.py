@@ -1,0 +1,145 @@
+"""The catalog of codes: one table, the source of every general statement about a failure (DESIGN 4.6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.failure.taxonomy import Category, ErrorType, Family, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What holds for every failure of one code. `max_retries` caps retries where the spec is silent (DESIGN 4.4)."""
+
+    code: str
+    error_type: ErrorType
+    category: Category
+    severity: Severity
+    family: Family
+    retryable: bool
+    cause: str
+    hint: str
+    max_retries: int | None = None
+
+
+_T, _C, _S, _F = ErrorType, Category, Severity, Family
+_INFRA, _EXEC, _LOGIC, _FATAL = _C.INFRASTRUCTURE, _C.EXECUTION, _C.LOGIC, _C.CATASTROPHIC
+
+
+def _network(code: str, error_type: ErrorType, cause: str, hint: str, retries: int | None = 3) -> Row:
+    return Row(code, error_type, _INFRA, _S.ERROR, _F.NETWORK, bool(retries), cause, hint, retries)
+
+
+_ROWS: tuple[Row, ...] = (
+    Row("TASK_TIMEOUT", _T.TIMEOUT_TASK, _EXEC, _S.ERROR, _F.TIMEOUT, False,
+        "The whole task ran longer than its `timeout`.",
+        "Raise `timeout`, or see in the step table where the time went."),
+    Row("STEP_TIMEOUT", _T.TIMEOUT_STEP, _EXEC, _S.ERROR, _F.TIMEOUT, True,
+        "One attempt of a step ran longer than `step_timeout`.",
+        "Look at the screenshot and at the network log for a request that did not finish."),
+    Row("PAGE_UNRESPONSIVE", _T.TIMEOUT_STEP, _INFRA, _S.CRITICAL, _F.TIMEOUT, True,
+        "The page stopped answering: a script keeps its process busy.",
+        "A script of the page runs in an endless loop or blocks; look at the console log and the last step that passed."),
+    _network("NET_DNS", _T.NETWORK_DNS_FAILURE, "The host name could not be resolved.",
+             "Check the host's spelling and `[tool.harness.services]` hosts.", 2),
+    _network("NET_CONNECTION_REFUSED", _T.NETWORK_CONNECTION_REFUSED, "Nothing listens at the host's port.",
+             "The site is down or not started: see `[tool.harness.services]` and the service's log."),
+    _network("NET_TIMEOUT", _T.NETWORK_TIMEOUT, "The server accepted the connection and did not answer in time.",
+             "The site hangs: look at its log, or raise `step_timeout`."),
+    _network("NET_CONNECTION_RESET", _T.UNKNOWN, "The server broke the connection off.",
+             "The site crashed or a proxy cut the connection: look at its log."),
+    _network("NET_EMPTY_RESPONSE", _T.UNKNOWN, "The server closed the connection without an answer.",
+             "The site crashed while answering: look at its log."),
+    _network("NET_OFFLINE", _T.UNKNOWN, "The browser is offline.", "Check the machine's network."),
+    _network("NET_FAILED", _T.UNKNOWN, "The browser could not load the page.",
+             "`details.net_error` in the report is Chromium's own name for the cause."),
+    _network("NET_BLOCKED", _T.UNKNOWN, "The browser refused to send the request.",
+             "Check the URL: its scheme, its port, and whether the site may be reached.", None),
+    _network("NET_TLS", _T.UNKNOWN, "The site's certificate or TLS set-up is not accepted.",
+             "Mend the certificate, or use http:// for this host.", None),
+    _network("NET_TOO_MANY_REDIRECTS", _T.UNKNOWN, "The site redirects in a circle.",
+             "Often a lost login session or a wrong base URL.", None),
+    _network("HTTP_RATE_LIMITED", _T.UNKNOWN, "The site answered 429 Too Many Requests.",
+             "Slow down: fewer tasks at once, or a longer retry delay."),
+    _network("HTTP_UNAVAILABLE", _T.UNKNOWN, "The site answered 502, 503 or 504: it, or what is behind it, is down.",
+             "Look at the site's log."),
+    _network("HTTP_SERVER_ERROR", _T.UNKNOWN, "The site answered with a server error (5xx).", "Look at the site's log."),
+    _network("HTTP_CLIENT_ERROR", _T.UNKNOWN, "The site refused the request (4xx).",
+             "Check the step's URL, and what it sends.", None),
+    Row("ELEMENT_NOT_FOUND", _T.ELEMENT_NOT_FOUND, _EXEC, _S.ERROR, _F.ELEMENT, True,
+        "No element matched the selector in time.",
+        "Compare the selector with dom_snapshot.html; declare `fallback_selectors` where the site's markup varies."),
+    Row("FRAME_NOT_FOUND", _T.ELEMENT_NOT_FOUND, _EXEC, _S.ERROR, _F.ELEMENT, True,
+        "The frame the step names is not on the page.", "Check the step's `frame` against dom_snapshot.html."),
+    Row("SELECTOR_AMBIGUOUS", _T.SELECTOR_AMBIGUOUS, _EXEC, _S.ERROR, _F.AMBIGUOUS, False,
+        "The selector matches several elements, and the act may change something.",
+        "Make the selector match one element; the report lists the matches."),
+    Row("ELEMENT_COVERED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
+        "Another element lies over the one to act on.", "Close the covering element first; the report names it."),
+    Row("ELEMENT_DISABLED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
+        "The element is disabled or read-only.", "A step before it did not do what the page needs to enable it."),
+    Row("ELEMENT_HIDDEN", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
+        "The element exists but is not visible, or is outside of the view.",
+        "Open what hides it first, or select the visible one."),
+    Row("ELEMENT_UNSTABLE", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
+        "The element keeps moving or is re-created all the time.", "Wait for the page to settle before this step."),
+    Row("OPTION_NOT_FOUND", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
+        "The list has no such option.", "Compare the step's `value` with the options in dom_snapshot.html."),
+    Row("DIALOG_BLOCKED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
+        "An open dialog blocks the page.", "Answer the dialog in a step of its own."),
+    Row("DOWNLOAD_FAILED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
+        "No file came, or not the one expected.", "Check that the element starts a download, and its file name."),
+    Row("ACTION_FAILED", _T.ACTION_FAILED, _EXEC, _S.ERROR, _F.ACTION, True,
+        "The act could not be performed.", "The report has the browser's own words in `details.call_log`."),
+    Row("INVALID_INPUT", _T.ACTION_FAILED, _LOGIC, _S.ERROR, _F.NONE, False,
+        "The step asks for something that cannot be done: a bad selector, key, file or kind of element.",
+        "Mend the step; the message says what is wrong with it."),
+    Row("ASSERTION_FAILED", _T.ASSERTION_FAILED, _LOGIC, _S.ERROR, _F.ASSERTION, True,
+        "A step's assertion does not hold.", "Compare expected and actual; the diff is in the report."),
+    Row("CRITERIA_UNMET", _T.ASSERTION_FAILED, _LOGIC, _S.ERROR, _F.ASSERTION, True,
+        "The steps passed, and a success criterion does not hold.", "Compare expected and actual; the diff is in the report."),
+    Row("PRECONDITION_NOT_MET", _T.PRECONDITION_NOT_MET, _LOGIC, _S.WARNING, _F.PRECONDITION, False,
+        "A precondition does not hold, so the task was not started.",
+        "Set up the state the task needs: `memory:`, a task it depends on, or the environment."),
+    Row("MEMORY_MISSING", _T.STATE_INCONSISTENCY, _LOGIC, _S.ERROR, _F.NONE, False,
+        "A step needs a memory entry that nobody wrote.", "Check the `remember:` of the steps before it, or `memory:`."),
+    Row("NOTHING_TO_REMEMBER", _T.ELEMENT_NOT_FOUND, _EXEC, _S.ERROR, _F.NONE, False,
+        "The step was done, and the value that it should `remember` did not come.",
+        "Compare the `remember` expression with dom_snapshot.html and env_snapshot.json."),
+    Row("AUTHENTICATION_FAILED", _T.AUTHENTICATION_FAILED, _FATAL, _S.CRITICAL, _F.NONE, False,
+        "The site refused the login (401 or 403).", "Check the account the task uses."),
+    Row("PAGE_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
+        "The page's process crashed.", "Often memory: look at the console log."),
+    Row("PAGE_CLOSED", _T.UNKNOWN, _INFRA, _S.ERROR, _F.BROWSER, False,
+        "The page was closed under the step.", "The site closed its own window, or an earlier step did."),
+    Row("BROWSER_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
+        "The browser is gone.", "It crashed or was killed: look at the machine's memory."),
+    Row("BROWSER_UNRESPONSIVE", _T.TIMEOUT_STEP, _INFRA, _S.CRITICAL, _F.TIMEOUT, False,
+        "The browser itself stopped answering.", "The machine is overloaded, or the browser is stopped."),
+    Row("BROWSER_LAUNCH_FAILED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
+        "The browser could not be started.", "The message has the browser's own words."),
+    Row("DRIVER_GONE", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
+        "Playwright's driver process is gone.", "It was killed: look at the machine's memory."),
+    Row("CHANNEL_UNREADABLE", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NETWORK, True,
+        "An environment channel could not be read or written.", "Check `[tool.harness.channels]` and that the service is up.", 3),
+    Row("SERVICE_DOWN", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
+        "A site under test could not be started.", "The message has the end of its log."),
+    Row("OUTCOME_UNKNOWN", _T.UNKNOWN, _LOGIC, _S.CRITICAL, _F.NONE, False,
+        "A `write` step failed in a way that leaves open whether it took effect, so it was not repeated.",
+        "Give the step a `done_when` criterion that tells whether it took effect."),
+    Row("POLICY_DOMAIN", _T.UNKNOWN, _FATAL, _S.CRITICAL, _F.NONE, False,
+        "The task tried to leave its `allowed_domains`.", "Add the host to `allowed_domains`, if the task may go there."),
+    Row("INTERRUPTED", _T.UNKNOWN, _FATAL, _S.WARNING, _F.NONE, False,
+        "The run was interrupted (Ctrl-C, or its process was ended).", "Run it again."),
+    Row("INTERNAL_ERROR", _T.UNKNOWN, _INFRA, _S.FATAL, _F.NONE, False,
+        "The harness itself failed.", "Please report it, with the stack trace of the report."),
+    Row("UNKNOWN", _T.UNKNOWN, _EXEC, _S.ERROR, _F.NONE, False,
+        "The failure fits no known kind.", "The report has the browser's own words; please report the case."),
+)  # fmt: skip
+
+CATALOG: dict[str, Row] = {entry.code: entry for entry in _ROWS}
+
+
+def row(code: str) -> Row:
+    """The catalog's row of a code; KeyError for one that is not in it."""
+    return CATALOG[code]

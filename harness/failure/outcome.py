@@ -1,0 +1,84 @@
+"""Failure is a value; only at the edges does it travel as an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.failure.catalog import Row, row
+from harness.failure.taxonomy import Category, Effect, ErrorType, Family, Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Assertion:
+    """Why a criterion does not hold: its smallest failing part (specs/003 4.4, `context.assertion`)."""
+
+    expression: str
+    expected: Any
+    actual: Any
+    diff: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failed attempt. `code` is a key of the catalog; everything general about the code stands there."""
+
+    code: str
+    message: str
+    selector: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """Evidence, JSON values only: url, status, net_error, covered_by, matches, call_log, ..."""
+    assertion: Assertion | None = None
+    retry_after: float | None = None
+    """Seconds the server asked for (`Retry-After` of 429 and 503)."""
+    effect: Effect = Effect.NONE
+    tainted: bool = False
+    """The page can no longer be trusted: the next attempt needs a fresh one (DESIGN 4.3, ring 2)."""
+    cause: BaseException | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def row(self) -> Row:
+        return row(self.code)
+
+    @property
+    def type(self) -> ErrorType:
+        return self.row.error_type
+
+    @property
+    def category(self) -> Category:
+        return self.row.category
+
+    @property
+    def severity(self) -> Severity:
+        return self.row.severity
+
+    @property
+    def family(self) -> Family:
+        return self.row.family
+
+    @property
+    def retryable(self) -> bool:
+        return self.row.retryable
+
+    @property
+    def hint(self) -> str:
+        return self.row.hint
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """A successful attempt. `details` says what is worth reporting: the element's role and name, a saved file, ..."""
+
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+Outcome = Passed | Failure
+
+
+class Failed(Exception):  # noqa: N818 - it carries a Failure, it is not itself the error
+    """Carries a Failure through code that cannot return one (a page read in the middle of a criterion)."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure

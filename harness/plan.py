@@ -1,0 +1,41 @@
+"""A task made ready to run: everything that can be decided before the first step is decided here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from harness.criteria import Criterion
+from harness.recovery import Rulebook
+from harness.spec.faults import Fault
+from harness.spec.steps import Step
+from harness.spec.task import TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the engine runs. Frozen; `inputs`, `persona` and `env` are interpolated, `memory` is not yet."""
+
+    spec: TaskSpec
+    task_id: str
+    key: str
+    """Safe, unique directory name of this item under `errors/`."""
+    world: str
+    """World id (DESIGN 4.9)."""
+    steps: tuple[Step, ...]
+    preconditions: tuple[Criterion, ...]
+    success_criteria: tuple[Criterion, ...]
+    rulebook: Rulebook
+    timeout: float
+    step_timeout: float
+    faults: tuple[Fault, ...] = ()
+    folder: Path = Path()
+    """Folder of the task's file; uploads stay inside it."""
+    source: str = ""
+    """The task's file, as shown to people."""
+    start: datetime | None = None
+    """The task's `time`: the world's clock, the browser's Date, the base of time_since."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    heal: bool = True
+    strict: bool = False

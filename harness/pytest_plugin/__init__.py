@@ -1,0 +1,1 @@
+"""The pytest plugin: options, items, Allure, progress, summary. Entry point: `plugin`."""

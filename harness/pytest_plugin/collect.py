@@ -1,0 +1,80 @@
+"""TaskSpec files become pytest items, by public API only (findings/pytest-and-allure.md 2.1, way B)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness.reporting.allure_labels import decorate
+from harness.spec.load import Loaded, is_task_file, load_file
+from harness.spec.problems import SpecError
+
+from harness.pytest_plugin.failures import TaskFailed, TaskSpecWarning
+from harness.pytest_plugin.run import perform
+
+
+class TaskItem(pytest.Function):
+    """One task."""
+
+    loaded: Loaded
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, self.name
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        if isinstance(excinfo.value, TaskFailed):  # a declared failure explains itself: no Python traceback
+            return excinfo.value.text
+        return super().repr_failure(excinfo, style)
+
+
+class TaskFile(pytest.Module):
+    """A file that holds one task. A Module, so that module-scoped fixtures work; no Python module is behind it."""
+
+    obj = None
+
+    def collect(self) -> Iterable[TaskItem]:
+        try:
+            loaded = load_file(self.path, strict=self.config.getoption("--taskspec-strict"))
+        except SpecError as error:
+            raise self.CollectError(str(error)) from None
+        for warning in loaded.warnings:
+            self.warn(TaskSpecWarning(str(warning)))
+        yield self._item(loaded)
+
+    def _item(self, loaded: Loaded) -> TaskItem:
+        def task(request: pytest.FixtureRequest) -> None:  # a plain function: a bound method breaks reruns
+            __tracebackhide__ = True
+            perform(request, loaded)
+
+        task.__doc__ = loaded.spec.goal
+        function: Any = task
+        for mark in self._marks(loaded):  # before from_parent: usefixtures is read there
+            function = mark(function)
+        function = decorate(function, loaded.spec)
+        item: TaskItem = TaskItem.from_parent(self, name=loaded.spec.task_id, callobj=function)
+        item.loaded = loaded
+        return item
+
+    def _marks(self, loaded: Loaded) -> list[pytest.MarkDecorator]:
+        family = [f"family_{loaded.spec.family}"] if loaded.spec.family else []
+        names = [*family, *loaded.spec.tags]
+        for name in names:
+            register_mark(self.config, name)
+        return [pytest.mark.taskspec, *(getattr(pytest.mark, name) for name in names)]
+
+
+def register_mark(config: pytest.Config, name: str) -> None:
+    """Tags are marks; `--strict-markers` wants each to be known."""
+    known = {line.partition(":")[0].partition("(")[0].strip() for line in config.getini("markers")}
+    if name not in known:
+        config.addinivalue_line("markers", f"{name}: tag or family of TaskSpec files")
+
+
+def collect_file(file_path: Path, parent: pytest.Collector) -> TaskFile | None:
+    patterns = tuple(parent.config.getini("taskspec_files"))
+    named = parent.session.isinitpath(file_path) and file_path.suffix in (".yaml", ".yml", ".json")
+    if is_task_file(file_path, patterns) or named:
+        return TaskFile.from_parent(parent, path=file_path)
+    return None

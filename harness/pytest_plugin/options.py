@@ -1,0 +1,97 @@
+"""Command line and ini options, and the Settings made from them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.settings import Settings, SettingsError, load_settings
+
+SHARED: dict[str, dict[str, Any]] = {
+    "--headed": {"action": "store_true", "default": False, "help": "Run the browser with a window."},
+    "--slowmo": {"type": int, "default": 0, "help": "Slow every browser operation down by this many ms."},
+    "--browser-channel": {"default": None, "help": "Browser channel, e.g. chrome, msedge."},
+    "--tracing": {
+        "default": None,
+        "choices": ["on", "off", "retain-on-failure"],
+        "help": "Playwright trace: on (from the start, kept always), off, or retain-on-failure.",
+    },
+    "--base-url": {"default": None, "help": "What relative URLs in tasks are relative to."},
+}
+"""Options that pytest-playwright has too: registered only where it is absent, so that habits carry over (DESIGN 5)."""
+
+OWN: dict[str, dict[str, Any]] = {
+    "--task-artifacts": {"default": None, "metavar": "DIR", "help": "Where failures are kept. Default: errors"},
+    "--browser-executable": {"default": None, "metavar": "PATH", "help": "The Chromium or Chrome to run."},
+    "--recording": {
+        "default": None,
+        "choices": ["auto", "full", "minimal"],
+        "help": "What is recorded of each task: auto (full from the first failure of a step on), full, minimal.",
+    },
+    "--no-recovery": {"action": "store_true", "default": False, "help": "Apply no error_recovery: first failure ends."},
+    "--no-heal": {"action": "store_true", "default": False, "help": "Use no fallback selectors."},
+    "--taskspec-strict": {
+        "action": "store_true",
+        "default": False,
+        "help": "Warnings about a task file, missing memory_keys or artifacts, and partial_success are failures.",
+    },
+    "--timeout-scale": {"type": float, "default": None, "help": "Multiply every task and step timeout by this."},
+}
+
+
+def add_own(parser: pytest.Parser) -> None:
+    group = parser.getgroup("taskspec", "TaskSpec browser tasks")
+    for name, keywords in OWN.items():
+        group.addoption(name, **keywords)
+    parser.addini("taskspec_files", "More file name patterns that are TaskSpec files.", type="args", default=[])
+
+
+def add_shared(parser: pytest.Parser) -> None:
+    """After all plugins are loaded: whatever is registered already stays as it is."""
+    group = parser.getgroup("taskspec", "TaskSpec browser tasks")
+    for name, keywords in SHARED.items():
+        try:
+            group.addoption(name, **keywords)
+        except ValueError:
+            continue
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """`[tool.harness]` with the command line over it; UsageError for what cannot be."""
+    try:
+        return load_settings(config.rootpath, **_chosen(config))
+    except SettingsError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def _chosen(config: pytest.Config) -> dict[str, Any]:
+    option = config.getoption
+    browser = {
+        "headed": option("--headed", False) or None,
+        "slowmo": option("--slowmo", 0) or None,
+        "channel": option("--browser-channel", None),
+        "executable": option("--browser-executable") or os.environ.get("HARNESS_BROWSER_EXECUTABLE"),
+    }
+    artifacts = option("--task-artifacts")
+    options = {
+        "artifacts": Path(config.invocation_params.dir, artifacts) if artifacts else None,
+        "recording": option("--recording"),
+        "tracing": _tracing(config),
+        "base_url": option("--base-url", None),
+        "recovery": False if option("--no-recovery") else None,
+        "heal": False if option("--no-heal") else None,
+        "strict": option("--taskspec-strict") or None,
+        "timeout_scale": option("--timeout-scale"),
+    }
+    given = {name: value for name, value in options.items() if value is not None}
+    return {**given, "browser": {name: value for name, value in browser.items() if value is not None}}
+
+
+def _tracing(config: pytest.Config) -> str | None:
+    """pytest-playwright's own default is `off`; only what was really asked for counts."""
+    asked = any(str(arg).startswith("--tracing") for arg in config.invocation_params.args)
+    in_ini = "--tracing" in " ".join(config.getini("addopts") or [])
+    return config.getoption("--tracing", None) if asked or in_ini else None

@@ -1,0 +1,91 @@
+"""Running one item: dependencies, the engine, and what pytest is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from harness.compile import compile_plan
+from harness.reporting.allure_sink import AllureSink
+from harness.reporting.console import failure_text
+from harness.reporting.history import summarize
+from harness.spec.load import Loaded
+from harness.spec.problems import SpecError
+
+from harness.engine.ending import unmet
+from harness.events import Event
+from harness.failure import Family
+from harness.plan import Plan
+from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
+from harness.pytest_plugin.state import STATE, State
+from harness.record import TaskResult
+
+
+def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
+    """Run the task; raises TaskFailed, or skips when a task that it depends on did not pass."""
+    __tracebackhide__ = True
+    state = request.config.stash[STATE]
+    _require(state, loaded)
+    plan = _plan(request, state, loaded)
+    result = state.harness().run(plan, _sinks(state, request))
+    shown = plan.spec.expect is not None and not unmet(plan.spec.expect, result)
+    state.done[plan.task_id] = shown or result.ok
+    _tell(request.node, plan, result, shown)
+    _judge(plan, result, state)
+
+
+def _require(state: State, loaded: Loaded) -> None:
+    for wanted in loaded.spec.dependencies:
+        if wanted not in state.selected:
+            reason = "which is not among the tasks selected" if wanted in state.known else "which no task file here has"
+            pytest.skip(f"depends on {wanted}, {reason}")
+        if not state.done.get(wanted, False):
+            pytest.skip(f"depends on {wanted}, which did not pass")
+
+
+def _plan(request: pytest.FixtureRequest, state: State, loaded: Loaded) -> Plan:
+    try:
+        return compile_plan(loaded, settings=state.settings, run_id=state.run_id)
+    except SpecError as error:
+        raise TaskFailed(f"{loaded.spec.task_id} cannot be run", str(error)) from None
+
+
+def _sinks(state: State, request: pytest.FixtureRequest) -> Callable[[Event], None]:
+    sinks: list[Any] = [state.progress]
+    if request.config.getoption("--alluredir", None):
+        sinks.append(AllureSink())
+
+    def sink(event: Event) -> None:
+        for each in sinks:
+            each.on(event)
+
+    return sink
+
+
+def _tell(item: pytest.Item, plan: Plan, result: TaskResult, shown: bool) -> None:
+    """What travels with the report: to junit.xml, and from an xdist worker to its controller."""
+    item.user_properties += [("task_id", plan.task_id), ("final_state", result.final_state)]
+    if result.failure is not None:
+        item.user_properties += [("error_type", str(result.failure.type)), ("code", result.failure.code)]
+    if result.artifacts is not None:
+        item.user_properties.append(("task_artifacts", str(result.artifacts)))
+    item.stash[SUMMARY] = summarize(plan, result, expected=shown)
+
+
+SUMMARY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+
+
+def _judge(plan: Plan, result: TaskResult, state: State) -> None:
+    __tracebackhide__ = True
+    expect = plan.spec.expect
+    text = failure_text(plan, result, root=state.settings.root)
+    if expect is not None:
+        if wrong := unmet(expect, result):
+            headline = f"{plan.task_id} did not show the outcome it declares: {'; '.join(wrong)}"
+            raise CriterionFailed(headline, f"{headline}\n\n{text}")
+    elif result.failure is not None:
+        kind = CriterionFailed if result.failure.family is Family.ASSERTION else TaskFailed
+        raise kind(f"{result.failure.code}: {result.failure.message}", text)
+    elif result.final_state == "partial_success" and plan.strict:
+        raise TaskFailed(f"{plan.task_id} ended as partial_success, which --taskspec-strict refuses", text)

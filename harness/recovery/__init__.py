@@ -1,0 +1,19 @@
+"""What to do when a step fails: pure rules that yield remedies (specs/003 4, DESIGN 4.4)."""
+
+from harness.recovery.remedy import FULL, NOTHING, Capture, GiveUp, Remedy, Retry, Substitute
+from harness.recovery.rule import Random, Rule
+from harness.recovery.rulebook import NoRecovery, Rulebook
+
+__all__ = [
+    "FULL",
+    "NOTHING",
+    "Capture",
+    "GiveUp",
+    "NoRecovery",
+    "Random",
+    "Remedy",
+    "Retry",
+    "Rule",
+    "Rulebook",
+    "Substitute",
+]

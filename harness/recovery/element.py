@@ -1,0 +1,115 @@
+"""`on_element_not_found`, `on_selector_ambiguous`, `on_action_failed` (specs/003 4.3, DESIGN 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from harness.failure import Failure
+from harness.recovery.remedy import NOTHING, GiveUp, Remedy, Retry, Substitute
+from harness.recovery.rule import Random, Rule, shorthand
+
+
+class ElementRule(Rule):
+    """What `wait_and_retry` and `try_fallback_selector` share.
+
+    The wait of `wait_seconds` is the first attempt itself; the fallbacks follow it (DESIGN 4.3; 38, 48, 53 in
+    specs/003 5.4). `wait_and_retry` goes on to declared fallbacks too, as the code of specs/003 4.3 does.
+    """
+
+    wait_seconds: float = Field(10, ge=0, le=3600, description="How long the first attempt looks for the element.")
+    fallback_wait_seconds: float = Field(5, ge=0, le=3600, description="How long each fallback is looked for.")
+    fallback_selectors: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="Selector as the step writes it -> selectors to try instead, in order."
+    )
+
+    @property
+    def patience(self) -> float | None:
+        return self.wait_seconds
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        for selector in self.fallback_selectors.get(failure.selector or "", ()):
+            yield Substitute(selector, self.fallback_wait_seconds)
+        yield GiveUp("failed")
+
+
+class WaitAndRetry(ElementRule):
+    """Look for the element for `wait_seconds`."""
+
+    strategy: Literal["wait_and_retry"] = "wait_and_retry"
+
+
+class TryFallbackSelector(ElementRule):
+    """Look for the element for `wait_seconds`, then for each of its fallbacks."""
+
+    strategy: Literal["try_fallback_selector"] = "try_fallback_selector"
+
+
+class AbortOnElement(Rule):
+    """End the task, without evidence, when the element does not come within the step's own limit."""
+
+    strategy: Literal["abort"] = "abort"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield GiveUp("aborted", NOTHING)
+
+
+class UseFirst(Rule):
+    """Act on the first match."""
+
+    strategy: Literal["use_first"] = "use_first"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        if failure.selector:
+            yield Substitute(f"{failure.selector} >> nth=0")
+        yield GiveUp("failed")
+
+
+class UseVisible(Rule):
+    """Act on the first visible match."""
+
+    strategy: Literal["use_visible"] = "use_visible"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        if failure.selector:
+            yield Substitute(f"{failure.selector} >> visible=true >> nth=0")
+        yield GiveUp("failed")
+
+
+class AbortOnAmbiguity(Rule):
+    """End the task; the report lists the matches."""
+
+    strategy: Literal["abort"] = "abort"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield GiveUp("failed")
+
+
+class RetryAction(Rule):
+    """Once more."""
+
+    strategy: Literal["retry"] = "retry"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield Retry()
+        yield GiveUp("failed")
+
+
+class AbortOnAction(Rule):
+    """End the task at once, without evidence."""
+
+    strategy: Literal["abort"] = "abort"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield GiveUp("aborted", NOTHING)
+
+
+OnElementNotFound = Annotated[
+    WaitAndRetry | TryFallbackSelector | AbortOnElement, Field(discriminator="strategy"), shorthand("wait_and_retry")
+]
+OnSelectorAmbiguous = Annotated[
+    AbortOnAmbiguity | UseFirst | UseVisible, Field(discriminator="strategy"), shorthand("abort")
+]
+OnActionFailed = Annotated[RetryAction | AbortOnAction, Field(discriminator="strategy"), shorthand("retry")]

@@ -1,0 +1,80 @@
+"""`on_network_error` (specs/003 4.2, 8.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from harness.failure import Failure
+from harness.recovery.remedy import NOTHING, GiveUp, Remedy, Retry
+from harness.recovery.rule import Random, Rule, shorthand
+from harness.resilience import Backoff
+
+DEFAULT_RETRIES = 3
+
+
+class NetworkRule(Rule):
+    """What `retry` and `exponential_backoff` share. Retries are extra attempts after the first (DESIGN 8)."""
+
+    max_retries: int | None = Field(
+        None, ge=0, le=100, description="Extra attempts. Default: 3, and 2 for a name that does not resolve (8.2)."
+    )
+    retry_delay_ms: int = Field(1000, ge=0, le=3_600_000, description="Wait before the first retry, in milliseconds.")
+    backoff_multiplier: float = Field(1.0, ge=1, le=100, description="Each delay over the one before.")
+    max_delay_ms: int = Field(30_000, ge=0, le=3_600_000, description="No delay is longer, in milliseconds.")
+    jitter: float = Field(0.0, ge=0, le=1, description="Share by which a delay may differ either way.")
+
+    def backoff(self, failure: Failure) -> Backoff:
+        """The delays for this failure; none where its catalog row says that a retry cannot help."""
+        if not failure.retryable:
+            return Backoff(retries=0)
+        silent = DEFAULT_RETRIES if failure.row.max_retries is None else failure.row.max_retries
+        retries = silent if self.max_retries is None else self.max_retries
+        initial, cap = self.retry_delay_ms / 1000, self.max_delay_ms / 1000
+        return Backoff(retries, initial, self.backoff_multiplier, max(cap, initial), self.jitter)
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield from map(Retry, self.backoff(failure).delays(random))
+        yield GiveUp("failed")
+
+
+class FixedRetry(NetworkRule):
+    """Again after a fixed delay; a declared `backoff_multiplier` makes it grow."""
+
+    strategy: Literal["retry"] = "retry"
+
+
+class ExponentialBackoff(NetworkRule):
+    """Again after delays that grow by a factor, 2 unless declared."""
+
+    strategy: Literal["exponential_backoff"] = "exponential_backoff"
+    backoff_multiplier: float = Field(2.0, ge=1, le=100, description="Each delay over the one before.")
+
+
+class AbortOnNetworkError(Rule):
+    """End the task at once, without evidence."""
+
+    strategy: Literal["abort"] = "abort"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield GiveUp("aborted", NOTHING)
+
+
+_TIMES = re.compile(r"retry_(\d{1,3})_times?")
+
+
+def _counted(value: Any) -> Any:
+    """`"retry_3_times"` is short for `{strategy: retry, max_retries: 3}` (DESIGN 4.1)."""
+    found = _TIMES.fullmatch(value) if isinstance(value, str) else None
+    return {"strategy": "retry", "max_retries": int(found[1])} if found else value
+
+
+OnNetworkError = Annotated[
+    FixedRetry | ExponentialBackoff | AbortOnNetworkError,
+    Field(discriminator="strategy"),
+    shorthand("retry"),
+    BeforeValidator(_counted),
+]

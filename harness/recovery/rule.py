@@ -1,0 +1,57 @@
+"""A rule is its settings plus `remedies(failure)`; it never sleeps, clicks or writes (DESIGN 3)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from harness.failure import Failure
+from harness.recovery.remedy import Remedy
+
+Random = Callable[[], float]
+"""Yields numbers in [0, 1); seeded by the task."""
+
+
+class Rule(BaseModel):
+    """One declared strategy. Its fields are its settings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    available: ClassVar[bool] = True
+    """False for a strategy that specs/003 names and this version refuses to run."""
+
+    strategy: str
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds for which a first attempt may look for its element; None: as long as the attempt may take."""
+        return None
+
+    @abstractmethod
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        """What to try, in order. Running out means: give up."""
+
+
+class Planned(Rule):
+    """A strategy that the schema knows and the loader refuses."""
+
+    available: ClassVar[bool] = False
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        return iter(())
+
+
+def shorthand(default: str) -> BeforeValidator:
+    """`"abort"` is short for `{"strategy": "abort"}`; a mapping without `strategy` means the default one."""
+
+    def normalize(value: Any) -> Any:
+        if isinstance(value, str):
+            return {"strategy": value}
+        if isinstance(value, dict) and "strategy" not in value:
+            return {"strategy": default, **value}
+        return value
+
+    return BeforeValidator(normalize)

@@ -1,0 +1,166 @@
+"""ErrorReport (specs/003 3.1) and the trace (specs/003 5): made from plan and result, nothing else."""
+
+from __future__ import annotations
+
+import traceback
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from harness.failure import Category, ErrorType, Failure, Severity
+from harness.plan import Plan
+from harness.record import Attempt, StepRecord, TaskResult
+from harness.recovery import Retry, Substitute
+from harness.spec.task import FinalState
+
+
+class AssertionContext(BaseModel):
+    """specs/003 4.4: `context.assertion`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    expression: str
+    expected: JsonValue = None
+    actual: JsonValue = None
+    diff: str = ""
+
+
+class Context(BaseModel):
+    """What surrounded the failure. Further keys are evidence of the failure's code."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    url: str | None = None
+    screenshot_id: str | None = None
+    dom_snapshot_id: str | None = None
+    memory_snapshot: dict[str, JsonValue] | None = None
+    env_snapshot: dict[str, JsonValue] | None = None
+    browser_console_logs: tuple[str, ...] = ()
+    assertion: AssertionContext | None = None
+
+
+class Metrics(BaseModel):
+    """How far the task came."""
+
+    model_config = ConfigDict(frozen=True)
+
+    steps_completed: int
+    steps_total: int
+    time_elapsed_seconds: float
+    retries_count: int
+
+
+class ErrorReport(BaseModel):
+    """specs/003 3.1, with our finer `code`, `category`, `severity`, `retryable`, `hint` beside it (DESIGN 4.6)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    task_id: str
+    error_type: ErrorType
+    timestamp: datetime
+    step_index: int = Field(
+        description="Which step failed (0-based); -1: a precondition; the number of steps: criteria."
+    )
+    step: dict[str, JsonValue] | None = None
+    error_message: str = ""
+    stack_trace: str | None = None
+    context: Context = Context()
+    recovery_attempted: bool = False
+    recovery_strategy: str | None = None
+    recovery_success: bool = False
+    final_state: FinalState = "failed"
+    metrics: Metrics | None = None
+    code: str = "UNKNOWN"
+    category: Category = Category.EXECUTION
+    severity: Severity = Severity.ERROR
+    retryable: bool = False
+    hint: str = ""
+    tried: tuple[str, ...] = Field((), description="The attempts at the failed step, a line each.")
+    warnings: tuple[dict[str, JsonValue], ...] = ()
+    expected: bool = Field(False, description="The task declares this outcome in `expect`.")
+    source: str = Field("", description="The task's file.")
+
+
+def error_report(plan: Plan, result: TaskResult, context: Context, expected: bool) -> ErrorReport:
+    """The report of a failed result; ValueError for a result that did not fail."""
+    failure, index = result.failure, result.failed_index
+    if failure is None or index is None:
+        raise ValueError(f"{result.task_id} did not fail")
+    record = next((r for r in reversed(result.history) if r.index == index), None)
+    rule = plan.rulebook.rule(failure.family)
+    return ErrorReport(
+        task_id=plan.task_id,
+        error_type=failure.type,
+        timestamp=record.attempts[-1].started if record and record.attempts else result.started,
+        step_index=index,
+        step=_step_json(record) if record else None,
+        error_message=failure.message,
+        stack_trace=_stack(failure),
+        context=context,
+        recovery_attempted=bool(record and record.retries),
+        recovery_strategy=rule.strategy if rule else None,
+        recovery_success=False,
+        final_state=result.final_state,
+        metrics=Metrics(
+            steps_completed=result.steps_completed,
+            steps_total=result.steps_total,
+            time_elapsed_seconds=round(result.elapsed, 3),
+            retries_count=result.retries,
+        ),
+        code=failure.code,
+        category=failure.category,
+        severity=failure.severity,
+        retryable=failure.retryable,
+        hint=failure.hint,
+        tried=tuple(map(note, record.attempts)) if record else (),
+        warnings=tuple(w.as_json() for w in result.warnings),
+        expected=expected,
+        source=plan.source,
+    )
+
+
+def _stack(failure: Failure) -> str | None:
+    return "".join(traceback.format_exception(failure.cause)) if failure.cause else None
+
+
+def _step_json(record: StepRecord) -> dict[str, Any]:
+    return record.step.model_dump(mode="json", exclude_defaults=True) | {"act": record.step.act}
+
+
+def trace(result: TaskResult) -> dict[str, Any]:
+    """The Trace of a run: a line for each attempt (specs/003 5.1 to 5.4)."""
+    lines = [_line(record, attempt) for record in result.history for attempt in record.attempts if record.index >= 0]
+    document: dict[str, Any] = {"task_id": result.task_id, "steps": lines}
+    if result.warnings:
+        document["warnings"] = [warning.as_json() for warning in result.warnings]
+    if result.failure is not None:
+        document["error"] = {
+            "type": str(result.failure.type),
+            "code": result.failure.code,
+            "step_index": result.failed_index,
+            "message": result.failure.message,
+        }
+    return document
+
+
+def _line(record: StepRecord, attempt: Attempt) -> dict[str, Any]:
+    step = attempt.step.model_dump(mode="json", exclude_defaults=True) | {"act": attempt.step.act}
+    line = step | {"t": round(attempt.t, 3), "seconds": round(attempt.seconds, 3), "step_index": record.index}
+    if record.retries or not attempt.passed:
+        line["note"] = note(attempt)
+    return line
+
+
+def note(attempt: Attempt) -> str:
+    """`RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...` (specs/003 5.2 to 5.4)."""
+    match attempt.remedy:
+        case Retry(after=after):
+            way = f"RETRY (after {after:g}s)"
+        case Substitute(selector=selector):
+            way = f"FALLBACK {selector}"
+        case _:
+            way = "ATTEMPT 1"
+    return (
+        f"{way}: SUCCESS" if not isinstance(attempt.outcome, Failure) else f"{way}: FAILED - {attempt.outcome.message}"
+    )

@@ -1,0 +1,1 @@
+"""What is left of a run for people and other programs: artifacts, trace, Allure, console, history, metrics."""

@@ -1,0 +1,78 @@
+"""`errors/<task>/`: one complete, redacted, inert directory for every failed task, published by rename (DESIGN 4.7)."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from harness.plan import Plan
+from harness.ports import Evidence, Snapshot
+from harness.record import TaskResult
+from harness.report import ErrorReport
+from harness.reporting.assembly import assemble, copy_files
+from harness.reporting.names import safe_name
+from harness.reporting.previous import Previous
+from harness.reporting.redaction import Redactor
+from harness.reporting.workspace import Workspace
+
+KEPT = ".kept"
+
+
+class DirectoryArchive:
+    """The Archive on disk. Its methods may be called from several threads, and by several processes on one root."""
+
+    def __init__(self, root: Path, run_id: str, redactor: Redactor, keep_previous: int) -> None:
+        """ValueError for a run id that is no safe directory name."""
+        self._root = root.absolute()
+        self._run_id = safe_name(run_id)
+        self._redactor = redactor
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._workspace = Workspace(self._root, run_id)
+        self._previous = Previous(self._root, keep_previous, self._workspace)
+        self._scratch: dict[str, list[Path]] = {}
+        self._lock = threading.Lock()
+
+    def scratch(self, plan: Plan) -> Path:
+        """A new empty folder for what the task writes while it runs."""
+        folder = self._workspace.folder(safe_name(plan.key))
+        with self._lock:
+            self._scratch.setdefault(plan.key, []).append(folder)
+        return folder
+
+    def keep(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> Path:
+        """Write `errors/<key>` whole, then rename. ValueError when the key would lead out of the root."""
+        target = self._root / safe_name(plan.key)
+        build = self._workspace.folder(f"{plan.key}-whole")
+        assemble(build, plan, result, report, evidence, state, self._redactor.plus(plan.secrets), self._run_id)
+        with self._lock:
+            self._previous.take(target)
+            build.rename(target)
+        self._forget(plan, evidence.folder)
+        return target
+
+    def passed(self, plan: Plan, result: TaskResult) -> None:
+        """The task passed: its old directory moves to `.previous`, files its steps kept to `.kept`, scratch goes."""
+        with self._lock:
+            self._previous.take(self._root / safe_name(plan.key))
+            folders = tuple(self._scratch.get(plan.key, ()))
+        build = self._workspace.folder(f"{plan.key}-kept")
+        for folder in folders:
+            copy_files(folder, build, self._redactor.plus(plan.secrets))
+        kept = self._root / KEPT / plan.key
+        self._workspace.discard(kept)
+        if any(build.iterdir()):
+            kept.parent.mkdir(exist_ok=True)
+            build.rename(kept)
+        self._forget(plan, build)
+
+    def kept(self, plan: Plan) -> tuple[Path, ...]:
+        """Named screenshots and downloads of the task's last run that passed."""
+        folder = self._root / KEPT / safe_name(plan.key)
+        return tuple(sorted(path for path in folder.rglob("*") if path.is_file()))
+
+    def _forget(self, plan: Plan, *more: Path) -> None:
+        with self._lock:
+            folders = self._scratch.pop(plan.key, [])
+        for folder in {*folders, *more}:
+            if folder.is_relative_to(self._root / ".tmp"):
+                self._workspace.discard(folder)

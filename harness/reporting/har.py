@@ -1,0 +1,100 @@
+"""Redacts a HAR, and reads from it which requests failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from harness.ports import Json
+from harness.reporting.bodies import redact_base64, redact_body, redact_url
+from harness.reporting.redaction import HEADERS, MARK, Redactor
+from harness.reporting.secrets import is_secret_name
+
+
+def redact_har(har: Json, redactor: Redactor) -> Json:
+    """The document without secrets. ValueError when it is no HAR."""
+    try:
+        entries = [redact_entry(entry, redactor) for entry in har["log"]["entries"]]
+        rest = redactor.strings({key: value for key, value in har["log"].items() if key != "entries"})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a HAR: {error!r}") from error
+    return {"log": {**rest, "entries": entries}}
+
+
+def redact_entry(entry: Json, redactor: Redactor) -> Json:
+    """One request with its response; also the form in which Playwright's traces keep them."""
+    masked = dict(entry)
+    for side in ("request", "response"):
+        if isinstance(entry.get(side), dict):
+            masked[side] = _message(entry[side], redactor)
+    if "_webSocketMessages" in entry:
+        frames = entry["_webSocketMessages"]
+        masked["_webSocketMessages"] = [
+            {**frame, "data": redact_body(str(frame.get("data", "")), "", redactor)} for frame in frames
+        ]
+    bodies = {"request", "response", "_webSocketMessages"}
+    return {key: value if key in bodies else redactor.strings(value) for key, value in masked.items()}
+
+
+def _message(message: Json, redactor: Redactor) -> Json:
+    masked = dict(message)
+    masked["headers"] = [_header(header, redactor) for header in message.get("headers", ())]
+    masked["cookies"] = [{**cookie, "value": MARK} for cookie in message.get("cookies", ())]
+    for key in ("url", "redirectURL"):
+        if key in message:
+            masked[key] = redact_url(str(message[key]), redactor)
+    if "queryString" in message:
+        masked["queryString"] = [_pair(pair, redactor) for pair in message["queryString"]]
+    for key in ("postData", "content"):
+        if isinstance(message.get(key), dict):
+            masked[key] = _body(message[key], redactor)
+    treated = {"headers", "cookies", "url", "redirectURL", "queryString", "postData", "content"}
+    return {key: value if key in treated else redactor.strings(value) for key, value in masked.items()}
+
+
+def _header(header: Json, redactor: Redactor) -> Json:
+    name, value = str(header.get("name", "")), str(header.get("value", ""))
+    secret = name.lower() in HEADERS or is_secret_name(name)
+    return {**header, "name": redactor.text(name), "value": MARK if secret else redact_url(value, redactor)}
+
+
+def _pair(pair: Json, redactor: Redactor) -> Json:
+    if is_secret_name(str(pair.get("name", ""))) and "value" in pair:
+        return {**redactor.strings(pair), "value": MARK}
+    return redactor.strings(pair)
+
+
+def _body(body: Json, redactor: Redactor) -> Json:
+    mime = str(body.get("mimeType", ""))
+    masked = dict(body)
+    if isinstance(text := body.get("text"), str):
+        change = redact_base64 if body.get("encoding") == "base64" else redact_body
+        masked["text"] = change(text, mime, redactor)
+    if "params" in body:
+        masked["params"] = [_pair(pair, redactor) for pair in body["params"]]
+    treated = {"text", "params"}
+    return {key: value if key in treated else redactor.strings(value) for key, value in masked.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class FailedRequest:
+    """A request that got no answer, or one that says no (400 and above)."""
+
+    method: str
+    url: str
+    status: int
+    milliseconds: float
+    why: str = ""
+
+
+def failed_requests(har: Mapping[str, Json]) -> Iterator[FailedRequest]:
+    """What to look at first in a HAR."""
+    for entry in har.get("log", {}).get("entries", ()):
+        request, response = entry.get("request", {}), entry.get("response", {})
+        status = int(response.get("status") or 0)
+        why = str(response.get("_failureText") or response.get("statusText") or "")
+        if status < 100 or status >= 400:
+            method, url = str(request.get("method", "")), str(request.get("url", ""))
+            yield FailedRequest(method, url, max(0, status), float(entry.get("time") or 0), why)
+
+

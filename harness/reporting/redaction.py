@@ -1,0 +1,96 @@
+"""Takes secrets out of texts and JSON documents (DESIGN 4.7, 6)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from harness.ports import Json
+from harness.reporting.secrets import is_secret_name, spellings
+
+MARK = "[redacted]"
+
+HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
+"""Headers whose value is always a secret, in lower case."""
+
+
+class Redactor:
+    """Replaces the values of secrets in all their spellings, and what the configured patterns match."""
+
+    def __init__(self, secrets: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
+        """ValueError for a pattern that is not a regular expression."""
+        self._secrets = frozenset(secrets)
+        self._patterns = tuple(patterns)
+        found = set().union(*map(spellings, self._secrets))
+        words = sorted(found, key=lambda word: (-len(word), word))
+        self._words = re.compile("|".join(map(re.escape, words))) if words else None
+        self._bytes = re.compile(b"|".join(re.escape(word.encode()) for word in words)) if words else None
+        self._compiled = tuple(map(_compiled, self._patterns))
+
+    def plus(self, secrets: Iterable[str]) -> Redactor:
+        """This one, and more secrets."""
+        more = self._secrets.union(secrets)
+        return self if more == self._secrets else Redactor(more, self._patterns)
+
+    def text(self, text: str) -> str:
+        if self._words:
+            text = self._words.sub(MARK, text)
+        for pattern in self._compiled:
+            text = pattern.sub(lambda found: MARK if found.group() else "", text)
+        return text
+
+    def data(self, data: bytes) -> bytes:
+        """A file's content: as text when it is one, else the secrets' bytes alone."""
+        try:
+            return self.text(data.decode()).encode()
+        except UnicodeDecodeError:
+            return self._bytes.sub(MARK.encode(), data) if self._bytes else data
+
+    def json(self, value: Json) -> Json:
+        """A document, numbers included. What JSON has no word for becomes text."""
+        match value:
+            case str():
+                return self.text(value)
+            case bool() | None:
+                return value
+            case int() | float():
+                return self._number(value)
+            case dict():
+                return {self.text(str(key)): self.json(item) for key, item in value.items()}
+            case list() | tuple() | set() | frozenset():
+                return [self.json(item) for item in value]
+            case _:
+                return self.text(str(value))
+
+    def strings(self, value: Json) -> Json:
+        """A document of a fixed format: only its text values change, never its keys and numbers."""
+        match value:
+            case str():
+                return self.text(value)
+            case dict():
+                return {key: self.strings(item) for key, item in value.items()}
+            case list():
+                return [self.strings(item) for item in value]
+            case _:
+                return value
+
+    def _number(self, value: float) -> Json:
+        text = str(value)
+        if text in self._secrets or any(found.group() for p in self._compiled for found in p.finditer(text)):
+            return MARK
+        return value if math.isfinite(value) else text
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"`redact` pattern {pattern!r}: {error}") from error
+
+
+def masked_step(step: dict[str, Any]) -> dict[str, Any]:
+    """A step of a report or trace without what it types into a password field."""
+    secret = step.get("act") == "type" and is_secret_name(str(step.get("selector", "")))
+    return {**step, "value": MARK} if secret and "value" in step else step

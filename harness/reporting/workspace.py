@@ -1,0 +1,64 @@
+"""Temporary folders under `errors/.tmp`, one subfolder for each process; those of dead processes are swept."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+from pathlib import Path
+
+import psutil
+
+
+class Workspace:
+    """New folders on the file system of the artifacts, so that a rename is enough to publish one."""
+
+    def __init__(self, root: Path, run_id: str) -> None:
+        self._base = root / ".tmp"
+        self._own = self._base / f"{os.getpid()}-{run_id}"
+        self._numbers = itertools.count(1)
+        sweep(self._base)
+
+    def folder(self, name: str) -> Path:
+        """A new empty folder; `name` is part of its name."""
+        path = self._own / f"{name}-{next(self._numbers)}"
+        path.mkdir(parents=True)
+        return path
+
+    def discard(self, path: Path) -> None:
+        """Delete a folder; it is out of sight at once, so that a kill leaves no half of it."""
+        grave = self._own / f"discarded-{next(self._numbers)}"
+        self._own.mkdir(parents=True, exist_ok=True)
+        try:
+            path.rename(grave)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(grave, ignore_errors=True)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        for folder in (self._own, self._base):
+            try:
+                folder.rmdir()
+            except OSError:
+                return  # in use, by this process or another
+
+
+def sweep(base: Path) -> None:
+    """Delete the temporary folders whose process is gone. Parallel workers keep theirs."""
+    for folder in base.glob("*-*") if base.is_dir() else ():
+        pid = folder.name.partition("-")[0]
+        if pid.isdecimal() and not _alive(int(pid), folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(pid: int, folder: Path) -> bool:
+    """Whether the process that made the folder still runs; a younger one of the same pid is another."""
+    if pid == os.getpid():
+        return True
+    try:
+        return psutil.Process(pid).create_time() <= folder.stat().st_mtime + 1
+    except (psutil.NoSuchProcess, OSError):
+        return False
+    except psutil.AccessDenied:
+        return True

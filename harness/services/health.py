@@ -1,0 +1,109 @@
+"""Asking a service who it is and whether it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+
+from harness.settings import ServiceSettings
+
+PROBE_TIMEOUT = 0.5
+"""Seconds for one question (DESIGN 4.10)."""
+ADDRESS = "127.0.0.1"
+MAX_ANSWER = 1_000_000
+"""Bytes of an answer that are read; a health answer is much smaller."""
+
+
+class Health(Enum):
+    """What a port answers."""
+
+    HEALTHY = "healthy"
+    ABSENT = "absent"
+    """Nothing listens."""
+    SILENT = "silent"
+    """Something listens and has not answered yet."""
+    OTHER = "other"
+    """Something answers, and not what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`problem` says in words what is wrong with the answer."""
+
+    health: Health
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a service is asked, and what it must say. Raises ValueError for a URL that is not on its hosts."""
+
+    url: httpx2.URL
+    host_header: str
+    port: int
+    identity: Mapping[str, str]
+
+    @classmethod
+    def of(cls, name: str, settings: ServiceSettings) -> Endpoint:
+        parts = urlsplit(settings.health)
+        ports = {host.lower(): port for host, port in settings.hosts.items()}
+        if parts.scheme != "http" or parts.hostname not in ports:
+            known = ", ".join(sorted(ports)) or "none"
+            raise ValueError(f"service `{name}`: health {settings.health!r} must be an http:// URL of: {known}")
+        port = ports[parts.hostname]
+        url = httpx2.URL(settings.health).copy_with(host=ADDRESS, port=port)
+        return cls(url, parts.netloc.rpartition("@")[2], port, settings.identity)
+
+
+def client() -> httpx2.AsyncClient:
+    """A client that keeps no connections, knows no proxies and needs no certificates: the services are local."""
+    limits = httpx2.Limits(max_keepalive_connections=0)
+    return httpx2.AsyncClient(verify=False, trust_env=False, limits=limits, timeout=PROBE_TIMEOUT)
+
+
+async def probe(http: httpx2.AsyncClient, endpoint: Endpoint) -> Answer:
+    """Ask once, for at most half a second. Never raises."""
+    try:
+        async with asyncio.timeout(PROBE_TIMEOUT):
+            return await _ask(http, endpoint)
+    except httpx2.ConnectError:
+        return Answer(Health.ABSENT, "nothing listens")
+    except (TimeoutError, httpx2.TimeoutException):
+        return Answer(Health.SILENT, f"no answer within {PROBE_TIMEOUT * 1000:.0f} ms")
+    except httpx2.HTTPError as error:
+        return Answer(Health.OTHER, f"it does not answer in HTTP: {error}")
+
+
+async def _ask(http: httpx2.AsyncClient, endpoint: Endpoint) -> Answer:
+    body = bytearray()
+    async with http.stream("GET", endpoint.url, headers={"Host": endpoint.host_header}) as response:
+        if response.status_code != httpx2.codes.OK:
+            return Answer(Health.OTHER, f"it answers {response.status_code}")
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > MAX_ANSWER:
+                return Answer(Health.OTHER, "its health answer does not end")
+    return _identify(bytes(body), endpoint.identity)
+
+
+def _identify(body: bytes, identity: Mapping[str, str]) -> Answer:
+    if not identity:
+        return Answer(Health.HEALTHY)
+    try:
+        document: Any = json.loads(body)
+    except ValueError:
+        return Answer(Health.OTHER, "its health answer is not JSON")
+    said = document if isinstance(document, dict) else {}
+    wrong = [
+        f"{key} is {said.get(key)!r} instead of {wanted!r}"
+        for key, wanted in identity.items()
+        if str(said.get(key, "")) != wanted
+    ]
+    return Answer(Health.OTHER, f"in its health answer {', '.join(wrong)}") if wrong else Answer(Health.HEALTHY)

@@ -1,0 +1,57 @@
+"""Runs a command that must not outlive the harness: `python -I -S leash.py <harness pid> <command> ...`.
+
+Standard input is a pipe whose other end only the harness holds. When the pipe ends, or the parent is no longer the
+harness, the whole process group is ended. Started as a file and without `site`, so that it costs milliseconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+
+GRACE = 3.0
+"""Seconds between SIGTERM and SIGKILL."""
+PARENT_CHECK = 1.0
+"""Seconds between two looks at the parent's pid: a fork of the harness may hold the pipe open after its death."""
+CANNOT_START = 127
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command to its end; return its exit code, as a shell would."""
+    # A handler, unlike SIG_IGN, is not inherited by the command: it gets the group's SIGTERM, the leash waits for it.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    harness, *command = arguments
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603 - the project's own command
+    except OSError as error:
+        sys.stderr.write(f"cannot start {command[0]}: {error.strerror or error}\n")
+        return CANNOT_START
+    orphaned = threading.Event()
+    watch = threading.Thread(target=_watch, args=(int(harness), process, orphaned), daemon=True)
+    watch.start()
+    code = process.wait()
+    if orphaned.is_set():
+        watch.join()
+    return 128 - code if code < 0 else code
+
+
+def _watch(harness: int, process: subprocess.Popen[bytes], orphaned: threading.Event) -> None:
+    """Wait for the harness's death; then end the group, this process included."""
+    while os.getppid() == harness:
+        readable, _, _ = select.select([sys.stdin], [], [], PARENT_CHECK)
+        if readable and not os.read(sys.stdin.fileno(), 1):
+            break
+    orphaned.set()
+    os.killpg(0, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(GRACE)
+    os.killpg(0, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

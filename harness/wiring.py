@@ -1,0 +1,139 @@
+"""The one place where concrete classes are chosen (DESIGN 2)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from harness.agents.scripted import ScriptedAgent
+from harness.browser.launch import Browsers, SessionRequest
+from harness.reporting.artifacts import DirectoryArchive
+
+from harness.engine import run_task
+from harness.events import Event
+from harness.faults import prepare
+from harness.plan import Plan
+from harness.ports import Archive, Injector, Ports, Stage
+from harness.record import TaskResult
+from harness.reporting.redaction import Redactor
+from harness.resilience import SystemClock
+from harness.services import Services
+from harness.settings import Settings
+from harness.sync import LoopThread
+from harness.world import Channels, MemoryStore, TaskWorld
+
+
+def new_run_id() -> str:
+    """Sortable and unique: time of day and process."""
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
+
+
+class Harness:
+    """Everything that the tasks of one process share: services, browsers, memory, archive."""
+
+    def __init__(self, settings: Settings, run_id: str) -> None:
+        state = settings.root / ".harness"
+        state.mkdir(exist_ok=True)
+        self.settings = settings
+        self.clock = SystemClock()
+        self.services = Services(settings.services, root=settings.root, logs=state / "logs", clock=self.clock)
+        self._temp = tempfile.TemporaryDirectory(prefix="taskspec-", ignore_cleanup_errors=True)
+        self.browsers = Browsers(settings.browser, self.clock, temp=Path(self._temp.name))
+        self.memory = MemoryStore(Path(self._temp.name) / "memory.sqlite3")
+        self.run_id = run_id
+        self._started = asyncio.Lock()
+        self._ready = False
+
+    async def start(self) -> None:
+        """Find or start the services; once. Raises Failed."""
+        async with self._started:
+            if not self._ready:
+                await self.services.start()
+                self._ready = True
+
+    async def run(self, plan: Plan, emit: Callable[[Event], None]) -> TaskResult:
+        """Run one task. Failures are in the result; nothing is raised but cancellation before it began."""
+        return await run_task(plan, self._ports(plan, emit))
+
+    def _ports(self, plan: Plan, emit: Callable[[Event], None]) -> Ports:
+        random = Random(plan.spec.seed).random
+        return Ports(self._stage, ScriptedAgent(), self._archive(plan), self.clock, emit, random)
+
+    def _archive(self, plan: Plan) -> Archive:
+        redactor = Redactor(plan.secrets, self.settings.redact)
+        return DirectoryArchive(self.settings.artifacts, self.run_id, redactor, self.settings.keep_previous)
+
+    async def _stage(self, plan: Plan, folder: Path) -> Stage:
+        await self.start()
+        channels = Channels(
+            self.settings.channels, hosts=self.services.hosts, root=self.settings.root, world=plan.world
+        )
+        world = TaskWorld(plan, self.memory, channels, self.clock)
+        injector = await prepare(plan.faults, hosts=hosts, write=world.merge, clock=self.clock)
+        try:
+            session = await self.browsers.open_session(self._request(plan, folder, injector))
+        except BaseException:
+            await injector.close()
+            raise
+        return Stage(session, world, injector)
+
+    def _request(self, plan: Plan, folder: Path, injector: Injector) -> SessionRequest:
+        faults: Any = injector
+        return SessionRequest(
+            world=plan.world,
+            hosts=faults.hosts,
+            allowed_domains=plan.spec.allowed_domains,
+            folder=folder,
+            uploads=plan.folder,
+            start=plan.start,
+            base_url=self.settings.base_url,
+            recording=self.settings.recording,
+            tracing=self.settings.tracing,
+            on_request_failed=faults.request_failed,
+        )
+
+    async def close(self) -> None:
+        """End browsers and the services that this process started. Bounded."""
+        await self.browsers.close()
+        self.memory.close()
+        await self.services.stop()
+        self._temp.cleanup()
+
+
+class SyncHarness:
+    """A Harness behind a sync face; for pytest, the CLI and `execute_task`."""
+
+    def __init__(self, settings: Settings, run_id: str | None = None) -> None:
+        self.settings = settings
+        self.run_id = run_id or new_run_id()
+        self._loop = LoopThread()
+        self._harness = self._loop.call(self._make())
+
+    async def _make(self) -> Harness:
+        return Harness(self.settings, self.run_id)
+
+    def start(self) -> None:
+        """Find or start the services. Raises Failed."""
+        self._loop.call(self._harness.start())
+
+    def run(self, plan: Plan, sink: Callable[[Event], None]) -> TaskResult:
+        """Run one task; events reach `sink` on this thread."""
+        return self._loop.run(lambda emit: self._harness.run(plan, emit), sink)
+
+    @property
+    def browser(self) -> str:
+        """Name, version and place of the browser, once one was started."""
+        return self._harness.browsers.described
+
+    def close(self) -> None:
+        """Bounded; the process can end afterwards."""
+        try:
+            self._loop.call(self._harness.close())
+        finally:
+            self._loop.close()

@@ -1,0 +1,206 @@
+"""The two commands and the scripts that call them, with real processes."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from bootstrap import command
+from bootstrap.machine import TIMED_OUT, Finished, ThisMachine
+from tests.acceptance.fake_machine import FAILED, program
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def test_a_command_that_hangs_ends_with_all_it_started(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    done = ThisMachine().run(("sh", "-c", f"sleep 600 & echo $! > {pid_file}; wait"), seconds=1)
+    assert done == Finished(TIMED_OUT, "gave up after 1 s")
+    assert ended(int(pid_file.read_text()))
+
+
+def ended(pid: int) -> bool:
+    """Whether a process is gone, or dead and not yet collected by whoever inherited it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_a_program_that_is_not_there_is_a_failed_command() -> None:
+    assert not ThisMachine().run(("no-such-program-here",)).ok
+
+
+def test_the_reason_is_the_line_that_speaks_of_the_error() -> None:
+    assert FAILED.reason == "Error: no such package"
+    assert Finished(3).reason == "exit code 3"
+
+
+def test_two_set_ups_take_turns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bootstrap").mkdir()
+    order: list[str] = []
+
+    def second() -> None:
+        with command.one_at_a_time(tmp_path):
+            order.append("second")
+
+    with command.one_at_a_time(tmp_path):
+        other = threading.Thread(target=second)
+        other.start()
+        other.join(0.2)
+        order.append("first")
+    other.join(10)
+    assert order == ["first", "second"]
+    assert "waiting for another set-up" in capsys.readouterr().out
+
+
+@pytest.fixture
+def venv(tmp_path: Path) -> Path:
+    """An environment whose tools are scripts that note their calls; mypy fails."""
+    tools = tmp_path / "venv" / "bin"
+    for name, code in (("ruff", 0), ("mypy", 3), ("lint-imports", 0), ("pytest", 1)):
+        program(tools / name, f'#!/bin/sh\necho "{name} $*" >> {tmp_path}/calls\nexit {code}\n')
+    return tmp_path / "venv"
+
+
+def test_the_checks_stop_at_the_first_that_fails(tmp_path: Path, venv: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert command.run_tests(venv, ()) == 3
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls == ["ruff check", "ruff format --check", "mypy --strict harness bootstrap"]
+    assert "failed: mypy --strict harness bootstrap (exit code 3)" in capfd.readouterr().err
+
+
+def test_the_suite_comes_last(tmp_path: Path, venv: Path) -> None:
+    program(venv / "bin" / "mypy", "#!/bin/sh\n")
+    assert command.run_tests(venv, ("-x",)) == 1
+    assert (tmp_path / "calls").read_text().splitlines()[-2:] == ["lint-imports ", "pytest tests/ -x"]
+
+
+@pytest.mark.parametrize(("code", "told"), [(0, True), (1, True), (2, False), (4, False)])
+def test_run_keeps_pytests_exit_code_and_tells_of_the_report(
+    venv: Path, capfd: pytest.CaptureFixture[str], code: int, *, told: bool
+) -> None:
+    program(venv / "bin" / "pytest", f'#!/bin/sh\necho "$@ in $VIRTUAL_ENV"\nexit {code}\n')
+    assert command.run_tasks(venv, ("-k", "shop")) == code
+    output = capfd.readouterr().out
+    assert f"tasks/ -k shop in {venv}" in output
+    assert ("harness report" in output) is told
+
+
+def test_ctrl_c_lets_the_tool_finish(tmp_path: Path) -> None:
+    tool = "import signal, sys, time\nsignal.signal(signal.SIGINT, lambda *_: sys.exit(7))\nprint('up', flush=True)\n"
+    program(tmp_path / "bin" / "tool", f"#!{sys.executable}\n{tool}time.sleep(30)\n")
+    code = "import sys; from pathlib import Path; from bootstrap.command import in_environment as run;"
+    code += f"sys.exit(run(Path({str(tmp_path)!r}), ['tool']))"
+    process = subprocess.Popen(
+        (sys.executable, "-c", code), cwd=PROJECT, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(20) == 7
+
+
+def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(("walk",)) == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def find_python(path: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ("/bin/sh", PROJECT / "bootstrap" / "find-python"),
+        env={"PATH": str(path), **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_an_old_python_is_passed_over_for_a_newer_one(tmp_path: Path) -> None:
+    program(tmp_path / "python3.14", "#!/bin/sh\nexit 1\n")
+    (tmp_path / "python3.12").symlink_to(sys.executable)
+    found = find_python(tmp_path)
+    assert found.returncode == 0
+    assert Path(found.stdout.strip()).exists()
+
+
+def test_a_python_of_an_environment_is_answered_with_its_base(tmp_path: Path) -> None:
+    if sys.prefix == sys.base_prefix:
+        pytest.skip("this Python is no virtual environment's")
+    found = find_python(tmp_path, PYTHON=sys.executable)
+    assert not Path(found.stdout.strip()).is_relative_to(sys.prefix)
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"), [({}, "apt-get install python3"), ({"PYTHON": "/bin/true"}, "PYTHON=/bin/true is not")]
+)
+def test_no_python_is_one_clear_line(tmp_path: Path, environ: dict[str, str], said: str) -> None:
+    found = find_python(tmp_path, **environ)
+    assert found.returncode == 1
+    assert said in found.stderr
+    assert found.stderr.count("\n") == 1
+    assert found.stdout == ""
+
+
+@pytest.mark.parametrize("target", ["run", "test"])
+def test_make_hands_the_target_and_the_arguments_on(target: str) -> None:
+    shown = subprocess.run(
+        (shutil.which("make") or "make", "-n", target, "ARGS=-k shop"),
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.endswith(f"-m bootstrap {target} -k shop\n")
+
+
+def test_ci_calls_both_commands_and_stops_at_a_failure(tmp_path: Path) -> None:
+    assert ci(tmp_path, failing="none") == (0, ["make test", "harness validate ../shared/compat", "make run"])
+    assert ci(tmp_path, failing="validate") == (1, ["make test", "harness validate ../shared/compat"])
+    assert ci(tmp_path, failing="test") == (1, ["make test"])
+
+
+def ci(tmp_path: Path, failing: str) -> tuple[int, list[str]]:
+    """Runs .ci/run of a copy without standard input; answers its exit code and the commands it called."""
+    clone, calls = tmp_path / "clone", tmp_path / "calls"
+    calls.write_text("")
+    (tmp_path / "shared" / "compat").mkdir(parents=True, exist_ok=True)
+    script = f'#!/bin/sh\necho "$(basename "$0") $*" >> {calls}\ncase $1 in {failing}) exit 1;; esac\n'
+    script += "read -r typed && exit 9\nexit 0\n"
+    program(tmp_path / "bin" / "make", script)
+    program(clone / ".venv" / "bin" / "harness", script)
+    run = program(clone / ".ci" / "run", (PROJECT / ".ci" / "run").read_text())
+    environ = {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(
+        (shutil.which("bash") or "bash", run), cwd=tmp_path, env=environ, input="typed\n", text=True, check=False
+    )
+    return done.returncode, calls.read_text().splitlines()
+
+
+@pytest.mark.parametrize("name", ["bootstrap/find-python", ".ci/run"])
+def test_the_scripts_can_be_executed_and_parse(name: str) -> None:
+    assert os.access(PROJECT / name, os.X_OK)
+    interpreter = re.match(r"#!.*\b(sh|bash)\n", (PROJECT / name).read_text())
+    assert interpreter is not None
+    subprocess.run((interpreter[1], "-n", PROJECT / name), check=True)
+
+
+def test_the_set_up_needs_only_the_standard_library() -> None:
+    known = {*sys.stdlib_module_names, "bootstrap"}
+    for file in (PROJECT / "bootstrap").glob("*.py"):
+        imported = re.findall(r"^\s*(?:from|import) (\w+)", file.read_text(), re.MULTILINE)
+        assert set(imported) <= known, file.name
+
+
+def test_the_scripts_name_no_registry_and_no_place_of_one_machine() -> None:
+    files = [PROJECT / "Makefile", PROJECT / ".ci" / "run", *(PROJECT / "bootstrap").glob("[a-z_]*")]
+    for file in (file for file in files if file.is_file()):
+        assert not re.search(r"https?://|pypi\.|/home/\w|/root/|/work/|/tmp/", file.read_text()), file.name

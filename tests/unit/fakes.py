@@ -1,0 +1,195 @@
+"""Stand-ins for the ports: a clock that jumps, a session that follows a script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from harness.agents.scripted import ScriptedAgent
+from harness.compile import compile_plan
+from harness.engine import run_task
+from harness.events import Event
+from harness.failure import Failure, Outcome, Passed
+from harness.ports import Evidence, Ports, Snapshot, Stage
+from harness.record import TaskResult
+from harness.recovery import Capture
+from harness.report import ErrorReport
+from harness.settings import Settings
+from harness.spec.task import TaskSpec
+
+START = datetime(2025, 11, 16, 9, tzinfo=UTC)
+
+
+class FakeClock:
+    """Sleeping takes no time and moves the clock."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def wall(self) -> datetime:
+        return START + timedelta(seconds=self.time)
+
+    async def sleep(self, seconds: float) -> None:
+        self.time += max(0.0, seconds)
+
+
+Reply = Outcome | Callable[[Any], Outcome]
+
+
+@dataclass
+class FakeSession:
+    """`script` holds the outcomes of successive acts; an `element_not_found` takes the patience it was given."""
+
+    clock: FakeClock
+    script: list[Any] = field(default_factory=list)
+    page: dict[str, Any] = field(default_factory=dict)
+    """"function selector" -> value, or a callable of the clock's time."""
+    acts: list[tuple[float, Any, float, float]] = field(default_factory=list)
+    closed: bool = False
+    recording: bool = False
+    renewed: int = 0
+    wanted: Capture | None = None
+    url: str | None = "http://shop.local/"
+    files: tuple[Path, ...] = ()
+
+    async def perform(self, step: Any, within: float, patience: float) -> Outcome:
+        self.acts.append((self.clock.time, step, within, patience))
+        reply = self.script.pop(0) if self.script else Passed()
+        if callable(reply):
+            reply = reply(step)
+        if isinstance(reply, Failure):
+            self.clock.time += patience if reply.code == "ELEMENT_NOT_FOUND" else 0
+            self.clock.time += within if reply.code == "STEP_TIMEOUT" else 0
+        return reply
+
+    async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
+        value = self._page(f"text {selector}")
+        if value is None:
+            self.clock.time += patience
+            return Failure("ELEMENT_NOT_FOUND", f"no {selector}", selector)
+        return str(value)
+
+    async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
+        return self._page(f"{function} {selector}" if selector else function)
+
+    def _page(self, key: str) -> Any:
+        value = self.page.get(key)
+        return value(self.clock.time) if callable(value) else value
+
+    async def screenshot(self, name: str, within: float) -> Path | None:
+        path = Path(f"{name}.png")
+        self.files = (*self.files, path)
+        return path
+
+    async def renew(self, within: float) -> Failure | None:
+        self.renewed += 1
+        return None
+
+    async def record(self) -> None:
+        self.recording = True
+
+    async def evidence(self, capture: Capture, folder: Path) -> Evidence:
+        self.wanted = capture
+        return Evidence(folder, url=self.url, console=("[ERROR] boom",))
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class FakeWorld:
+    environment: dict[str, Any] = field(default_factory=dict)
+    entries_: dict[str, Any] = field(default_factory=dict)
+    begun: bool = False
+
+    def memory(self) -> Mapping[str, Any]:
+        return self.entries_
+
+    def remember(self, key: str, value: Any, source: str) -> None:
+        self.entries_[key] = value
+
+    def entries(self) -> dict[str, Any]:
+        return {key: {"key": key, "value": value} for key, value in self.entries_.items()}
+
+    async def channel(self, name: str) -> Any:
+        return self.environment
+
+    async def merge(self, name: str, path: str, value: Any) -> None:
+        self.environment[path] = value
+
+    async def snapshot(self) -> dict[str, Any]:
+        return {"env": self.environment}
+
+    async def begin(self) -> None:
+        self.begun = True
+
+
+@dataclass
+class FakeInjector:
+    armed: list[int] = field(default_factory=list)
+    closed: bool = False
+
+    async def before_step(self, index: int) -> None:
+        self.armed.append(index)
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class FakeArchive:
+    kept: list[tuple[TaskResult, ErrorReport, Evidence, Snapshot]] = field(default_factory=list)
+    passes: list[TaskResult] = field(default_factory=list)
+
+    def scratch(self, plan: Any) -> Path:
+        return Path("scratch")
+
+    def keep(self, plan: Any, result: Any, report: Any, evidence: Any, state: Any) -> Path:
+        self.kept.append((result, report, evidence, state))
+        return Path("errors") / plan.key
+
+    def passed(self, plan: Any, result: Any) -> None:
+        self.passes.append(result)
+
+
+@dataclass
+class Theatre:
+    """Everything one fake run used."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    world: FakeWorld = field(default_factory=FakeWorld)
+    injector: FakeInjector = field(default_factory=FakeInjector)
+    archive: FakeArchive = field(default_factory=FakeArchive)
+    events: list[Event] = field(default_factory=list)
+    session: FakeSession = field(init=False)
+    stage: Any = None
+    settings: Settings = field(default_factory=Settings)
+
+    def __post_init__(self) -> None:
+        self.session = FakeSession(self.clock)
+
+    async def _stage(self, plan: Any, folder: Path) -> Stage:
+        if self.stage is not None:
+            return await self.stage(plan, folder)
+        return Stage(self.session, self.world, self.injector)
+
+    def ports(self) -> Ports:
+        return Ports(
+            self._stage, ScriptedAgent(), self.archive, self.clock, self.events.append, Random(0).random
+        )
+
+    def plan(self, **spec: Any) -> Any:
+        document = {"task_id": "T-1", "goal": "g", "steps": [{"act": "open", "url": "http://shop.local/"}], **spec}
+        return compile_plan(
+            TaskSpec.model_validate(document), folder=Path(), source="t.task.yaml", settings=self.settings, run_id="r"
+        )
+
+    async def play(self, **spec: Any) -> TaskResult:
+        return await run_task(self.plan(**spec), self.ports())

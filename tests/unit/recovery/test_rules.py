@@ -1,0 +1,171 @@
+"""Every strategy, as the list of remedies it yields; every setting changes that list."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from harness.failure import CATALOG, Failure
+from harness.recovery import FULL, NOTHING, Capture, GiveUp, NoRecovery, Retry, Rulebook, Substitute
+
+REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")
+DNS = Failure("NET_DNS", "no such name")
+TLS = Failure("NET_TLS", "bad certificate")
+MISSING = Failure("ELEMENT_NOT_FOUND", "no #a", selector="#a")
+AMBIGUOUS = Failure("SELECTOR_AMBIGUOUS", "two", selector=".x")
+COVERED = Failure("ELEMENT_COVERED", "covered", selector="#a")
+WRONG = Failure("ASSERTION_FAILED", "wrong")
+SLOW = Failure("STEP_TIMEOUT", "slow")
+UNREADY = Failure("PRECONDITION_NOT_MET", "not ready")
+
+
+def remedies(rules: dict[str, Any], failure: Failure, random: float = 0.5) -> list[Any]:
+    return list(Rulebook.model_validate(rules).remedies(failure, lambda: random))
+
+
+@pytest.mark.parametrize(
+    ("rules", "failure", "expected"),
+    [
+        ({}, SLOW, [GiveUp("failed", FULL)]),
+        ({"on_timeout": "capture_state_and_abort"}, SLOW, [GiveUp("failed", FULL)]),
+        ({"on_timeout": "abort"}, SLOW, [GiveUp("aborted", NOTHING)]),
+        ({"on_timeout": {"strategy": "abort"}}, SLOW, [GiveUp("aborted", NOTHING)]),
+        ({}, REFUSED, [Retry(1), Retry(1), Retry(1), GiveUp()]),
+        ({}, DNS, [Retry(1), Retry(1), GiveUp()]),
+        ({}, TLS, [GiveUp()]),
+        ({"on_network_error": "retry_2_times"}, REFUSED, [Retry(1), Retry(1), GiveUp()]),
+        ({"on_network_error": {"max_retries": 1}}, DNS, [Retry(1), GiveUp()]),
+        ({"on_network_error": {"max_retries": 0}}, REFUSED, [GiveUp()]),
+        ({"on_network_error": {"max_retries": 1, "retry_delay_ms": 250}}, REFUSED, [Retry(0.25), GiveUp()]),
+        (
+            {"on_network_error": {"strategy": "retry", "max_retries": 3, "backoff_multiplier": 3}},
+            REFUSED,
+            [Retry(1), Retry(3), Retry(9), GiveUp()],
+        ),
+        ({"on_network_error": "exponential_backoff"}, REFUSED, [Retry(1), Retry(2), Retry(4), GiveUp()]),
+        (
+            {"on_network_error": {"strategy": "exponential_backoff", "max_retries": 4, "max_delay_ms": 3000}},
+            REFUSED,
+            [Retry(1), Retry(2), Retry(3), Retry(3), GiveUp()],
+        ),
+        ({"on_network_error": "abort"}, REFUSED, [GiveUp("aborted", NOTHING)]),
+        ({}, MISSING, [GiveUp()]),
+        (
+            {"on_element_not_found": {"fallback_selectors": {"#a": ["#b", "#c"], "#z": ["#y"]}}},
+            MISSING,
+            [Substitute("#b", 5), Substitute("#c", 5), GiveUp()],
+        ),
+        (
+            {
+                "on_element_not_found": {
+                    "strategy": "try_fallback_selector",
+                    "fallback_wait_seconds": 2,
+                    "fallback_selectors": {"#a": ["#b"]},
+                }
+            },
+            MISSING,
+            [Substitute("#b", 2), GiveUp()],
+        ),
+        ({"on_element_not_found": "abort"}, MISSING, [GiveUp("aborted", NOTHING)]),
+        ({}, AMBIGUOUS, [GiveUp()]),
+        ({"on_selector_ambiguous": "use_first"}, AMBIGUOUS, [Substitute(".x >> nth=0"), GiveUp()]),
+        (
+            {"on_selector_ambiguous": "use_visible"},
+            AMBIGUOUS,
+            [Substitute(".x >> visible=true >> nth=0"), GiveUp()],
+        ),
+        ({}, COVERED, [Retry(), GiveUp()]),
+        ({"on_action_failed": "abort"}, COVERED, [GiveUp("aborted", NOTHING)]),
+        ({}, WRONG, [GiveUp("failed", FULL)]),
+        (
+            {"on_assertion_fail": {"capture_screenshot": False, "capture_dom": False, "capture_memory": False}},
+            WRONG,
+            [GiveUp("failed", Capture(screenshot=False, dom=False, memory=False))],
+        ),
+        ({"on_assertion_fail": "retry_after_wait"}, WRONG, [Retry(5), GiveUp()]),
+        (
+            {
+                "on_assertion_fail": {
+                    "strategy": "retry_after_wait",
+                    "wait_before_retry_seconds": 2,
+                    "capture_dom": False,
+                }
+            },
+            WRONG,
+            [Retry(2), GiveUp("failed", Capture(dom=False))],
+        ),
+        ({"on_assertion_fail": "abort_silent"}, WRONG, [GiveUp("aborted", NOTHING)]),
+        (
+            {"on_assertion_fail": {"strategy": "abort_silent", "capture_screenshot": True}},
+            WRONG,
+            [GiveUp("aborted", Capture(dom=False, memory=False, environment=False, logs=False))],
+        ),
+        ({}, UNREADY, [GiveUp("aborted", FULL)]),
+        ({}, Failure("OUTCOME_UNKNOWN", "?"), [GiveUp()]),
+        ({}, Failure("BROWSER_CRASHED", "gone"), [GiveUp()]),
+    ],
+)
+def test_a_rule_yields_these_remedies(rules: dict[str, Any], failure: Failure, expected: list[Any]) -> None:
+    assert remedies(rules, failure) == expected
+
+
+@pytest.mark.parametrize(("random", "delay"), [(0.0, 0.8), (0.5, 1.0), (1.0, 1.2)])
+def test_jitter_moves_a_delay_either_way(random: float, delay: float) -> None:
+    first, *_ = remedies({"on_network_error": {"jitter": 0.2}}, REFUSED, random)
+    assert first.after == pytest.approx(delay)
+
+
+@pytest.mark.parametrize(("rules", "patience"), [({}, 10), ({"wait_seconds": 3}, 3), ("abort", None)])
+def test_how_long_the_first_attempt_looks(rules: Any, patience: float | None) -> None:
+    assert Rulebook.model_validate({"on_element_not_found": rules}).on_element_not_found.patience == patience
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ({"on_timeout": "retry_from_checkpoint"}, ("on_timeout", "retry_from_checkpoint")),
+        ({"on_timeout": "skip_step"}, ("on_timeout", "skip_step")),
+        ({"on_precondition_fail": "attempt_repair"}, ("on_precondition_fail", "attempt_repair")),
+        ({"on_precondition_fail": "skip_task"}, ("on_precondition_fail", "skip_task")),
+        ({"on_state_inconsistency": "trust_env"}, ("on_state_inconsistency", "trust_env")),
+        ({"on_browser_crash": "restart_from_checkpoint"}, ("on_browser_crash", "restart_from_checkpoint")),
+    ],
+)
+def test_a_strategy_that_cannot_run_yet_says_so(rules: dict[str, Any], expected: tuple[str, str]) -> None:
+    assert list(Rulebook.model_validate(rules).unavailable()) == [expected]
+
+
+def test_what_runs_is_available() -> None:
+    assert not list(Rulebook().unavailable())
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        {"on_timeout": "abrot"},
+        {"on_network_error": {"strategy": "abort", "max_retries": 3}},
+        {"on_network_error": {"max_retrys": 3}},
+        {"on_network_error": {"max_retries": -1}},
+        {"on_element_not_found": {"wait_seconds": "soon"}},
+        {"on_assertion_fail": {"strategy": "save_trace_and_report", "wait_before_retry_seconds": 1}},
+        {"on_tiemout": "abort"},
+    ],
+)
+def test_a_rule_refuses_what_it_would_ignore(rules: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Rulebook.model_validate(rules)
+
+
+def test_no_recovery_only_gives_up() -> None:
+    assert list(NoRecovery().remedies(REFUSED, lambda: 0.5)) == [GiveUp("failed")]
+
+
+@given(st.sampled_from(sorted(CATALOG)))
+def test_every_code_has_finitely_many_remedies_and_ends_by_giving_up(code: str) -> None:
+    found = list(Rulebook().remedies(Failure(code, "x", selector="#a"), lambda: 0.5))
+    assert len(found) <= 10
+    assert isinstance(found[-1], GiveUp)
