@@ -19,7 +19,7 @@ from harness.engine import run_task
 from harness.events import Event
 from harness.faults import prepare
 from harness.plan import Plan
-from harness.ports import Archive, Injector, Ports, Stage
+from harness.ports import Injector, Ports, Stage
 from harness.record import TaskResult
 from harness.reporting.redaction import Redactor
 from harness.resilience import SystemClock
@@ -46,7 +46,8 @@ class Harness:
         self._temp = tempfile.TemporaryDirectory(prefix="taskspec-", ignore_cleanup_errors=True)
         self.browsers = Browsers(settings.browser, self.clock, temp=Path(self._temp.name))
         self.memory = MemoryStore(Path(self._temp.name) / "memory.sqlite3")
-        self.run_id = run_id
+        self.redactor = Redactor((), settings.redact)
+        self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
         self._started = asyncio.Lock()
         self._ready = False
 
@@ -63,11 +64,7 @@ class Harness:
 
     def _ports(self, plan: Plan, emit: Callable[[Event], None]) -> Ports:
         random = Random(plan.spec.seed).random
-        return Ports(self._stage, ScriptedAgent(), self._archive(plan), self.clock, emit, random)
-
-    def _archive(self, plan: Plan) -> Archive:
-        redactor = Redactor(plan.secrets, self.settings.redact)
-        return DirectoryArchive(self.settings.artifacts, self.run_id, redactor, self.settings.keep_previous)
+        return Ports(self._stage, ScriptedAgent(), self.archive, self.clock, emit, random)
 
     async def _stage(self, plan: Plan, folder: Path) -> Stage:
         await self.start()
@@ -125,6 +122,14 @@ class SyncHarness:
     def run(self, plan: Plan, sink: Callable[[Event], None]) -> TaskResult:
         """Run one task; events reach `sink` on this thread."""
         return self._loop.run(lambda emit: self._harness.run(plan, emit), sink)
+
+    @property
+    def archive(self) -> DirectoryArchive:
+        return self._harness.archive
+
+    @property
+    def redactor(self) -> Redactor:
+        return self._harness.redactor
 
     @property
     def browser(self) -> str:

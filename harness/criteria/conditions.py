@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from types import MappingProxyType
 
 from harness.criteria.branch import Branch
 from harness.criteria.expressions import value
@@ -12,20 +14,27 @@ from harness.criteria.vocabulary import BRACKETS, FUNCTIONS, QUESTIONS, WAITS, s
 
 def condition(branch: Branch) -> Condition:
     """The branch as something that holds or does not. Raises CriterionError."""
-    match branch.kind:
-        case "group":
-            return condition(branch.parts[0])
-        case "either":
-            return Some(tuple(map(condition, branch.parts)), **branch.place)
-        case "both":
-            return Every(tuple(map(condition, branch.parts)), **branch.place)
-        case "negation":
-            return Not(condition(branch.parts[0]), **branch.place)
-        case "bracket":
-            return _bracket(branch)
-        case "call" if branch.name in WAITS:
-            return _wait(branch)
-    return _test(branch)
+    return _BUILDERS.get(branch.kind, _test)(branch)
+
+
+def _group(branch: Branch) -> Condition:
+    return condition(branch.parts[0])
+
+
+def _either(branch: Branch) -> Condition:
+    return Some(tuple(map(condition, branch.parts)), **branch.place)
+
+
+def _both(branch: Branch) -> Condition:
+    return Every(tuple(map(condition, branch.parts)), **branch.place)
+
+
+def _negation(branch: Branch) -> Condition:
+    return Not(condition(branch.parts[0]), **branch.place)
+
+
+def _call(branch: Branch) -> Condition:
+    return _wait(branch) if branch.name in WAITS else _test(branch)
 
 
 def _test(branch: Branch) -> Condition:
@@ -74,3 +83,15 @@ def _seconds(branch: Branch, form: str) -> float:
         if isinstance(literal, Literal) and isinstance(literal.value, int | float) and literal.value >= 0:
             return float(literal.value)
     branch.fail("the seconds are a number, zero or more", (form,))
+
+
+_BUILDERS: MappingProxyType[str, Callable[[Branch], Condition]] = MappingProxyType(
+    {
+        "group": _group,
+        "either": _either,
+        "both": _both,
+        "negation": _negation,
+        "bracket": _bracket,
+        "call": _call,
+    }
+)

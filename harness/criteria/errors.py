@@ -10,9 +10,7 @@ WINDOW = 60
 class CriterionError(ValueError):
     """A criterion that cannot be read. `offset` counts from 0, `line` and `column` from 1."""
 
-    def __init__(
-        self, text: str, offset: int, problem: str, expected: tuple[str, ...] = (), hint: str = ""
-    ) -> None:
+    def __init__(self, text: str, offset: int, problem: str, expected: tuple[str, ...] = (), hint: str = "") -> None:
         super().__init__(text, offset, problem, expected, hint)
         self.text = text
         self.offset = offset

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 
-from harness.demo.server import PortTaken, serve
+from harness.demo.server import PortTakenError, serve
 from harness.demo.worlds import Worlds
 
 LAST_BASE_PORT = 65_532
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         worlds = Worlds(options.state)
         serve(options.port, worlds)
-    except PortTaken as error:
+    except PortTakenError as error:
         return _complain(str(error))
     except sqlite3.Error as error:
         return _complain(f"cannot use {options.state} as state file: {error}")

@@ -10,7 +10,6 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from harness.demo.merge import merge
-from harness.demo.rows import Document
 from harness.demo.visit import document, world_id, worlds
 
 
@@ -39,21 +38,21 @@ async def _write(request: Request, *, patch: bool) -> JSONResponse:
     try:
         body = _parse(await request.body())
     except ValueError as error:
-        return JSONResponse({"error": f"not a JSON object: {error}"}, status_code=400)
+        return JSONResponse({"error": f"not JSON: {error}"}, status_code=400)
+    if not isinstance(body, dict):
+        return JSONResponse({"error": f"not a JSON object: found {type(body).__name__}"}, status_code=400)
     world = world_id(request)
     worlds(request).replace(world, merge(worlds(request).read(world), body) if patch else body)
     return JSONResponse(document(request))
 
 
-def _parse(body: bytes) -> Document:
-    """Read a JSON object; raise ``ValueError`` for anything else, also for what SQLite could not keep."""
+def _parse(body: bytes) -> Any:
+    """Read JSON; raise ``ValueError`` for anything else, also for text that SQLite could not keep."""
     try:
         value: Any = json.loads(body, parse_constant=_refuse)
         json.dumps(value, ensure_ascii=False).encode()
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"found {type(value).__name__}")
     return value
 
 

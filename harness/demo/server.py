@@ -21,7 +21,7 @@ ADDRESS: Final = "127.0.0.1"
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-class PortTaken(Exception):
+class PortTakenError(Exception):
     """A port of the sites cannot be listened on."""
 
 
@@ -35,7 +35,9 @@ def bind(base: int) -> dict[str, socket.socket]:
         except OSError as error:
             for taken in bound.values():
                 taken.close()
-            raise PortTaken(f"cannot listen on {ADDRESS}:{port} for {host}: {os.strerror(error.errno or 0)}") from error
+            raise PortTakenError(
+                f"cannot listen on {ADDRESS}:{port} for {host}: {os.strerror(error.errno or 0)}"
+            ) from error
     return bound
 
 
@@ -71,7 +73,7 @@ class Server(uvicorn.Server):
 
 
 def serve(base: int, worlds: Worlds) -> None:
-    """Serve all sites until SIGTERM or SIGINT; raise ``PortTaken``."""
+    """Serve all sites until SIGTERM or SIGINT; raise ``PortTakenError``."""
     sockets = bind(base)
     ports = {host: listener.getsockname()[1] for host, listener in sockets.items()}
     sites = applications(worlds, ports)

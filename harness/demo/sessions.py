@@ -41,8 +41,9 @@ def remember(response: Response, token: str) -> Response:
 
 
 def to_login(request: Request) -> RedirectResponse:
-    """Send the browser to the login page, and back here afterwards."""
-    return see_other(f"/login?next={quote(request.url.path)}")
+    """Send the browser to the login page, and back here afterwards; a form that was sent is not sent again."""
+    following = f"?next={quote(request.url.path)}" if request.method == "GET" else ""
+    return see_other(f"/login{following}")
 
 
 def local_path(path: str, default: str) -> str:

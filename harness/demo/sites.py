@@ -50,11 +50,11 @@ async def _health(request: Request) -> JSONResponse:
     return JSONResponse({**identity, "hosts": request.app.state.hosts})
 
 
-async def _favicon(request: Request) -> FileResponse:
+async def _favicon(_request: Request) -> FileResponse:
     return FileResponse(STATIC / "favicon.svg", media_type="image/svg+xml")
 
 
-async def _missing(site: str, request: Request, error: Exception) -> Response:
+async def _missing(site: str, request: Request, _error: Exception) -> Response:
     if site == "world" or request.url.path.startswith("/api/"):
         return JSONResponse({"error": "not found", "path": request.url.path}, status_code=404)
     return page(request, f"{site}/missing.html", {}, status=404)

@@ -14,7 +14,7 @@ from harness.spec.task import Expect, TaskSpec
 def shortcomings(spec: TaskSpec, memory: Mapping[str, Json], files: Iterable[Path]) -> Iterator[Warning_]:
     """`memory_keys`, `artifacts` and `expected_memory` that are not there at the end (DESIGN 4.1)."""
     for key in spec.memory_keys:
-        if memory_lookup(memory, key) in (None, []):
+        if not _known(memory, key):
             yield Warning_("memory_key_missing", f"memory_keys names {key!r}, which no step wrote", None, {"key": key})
     names = {name for path in files for name in (path.name, path.stem)}
     for wanted in spec.artifacts:
@@ -23,10 +23,15 @@ def shortcomings(spec: TaskSpec, memory: Mapping[str, Json], files: Iterable[Pat
                 "artifact_missing", f"artifacts names {wanted!r}, which no step kept", None, {"name": wanted}
             )
     for key, expected in spec.expected_memory.items():
-        actual = memory_lookup(memory, key)
+        found = memory_lookup(memory, key)
+        actual = found[0] if found else None
         if not equal(actual, expected):
             text = f"memory {key!r} is {actual!r}, expected_memory.json has {expected!r}"
             yield Warning_("memory_differs", text, None, {"key": key, "expected": expected, "actual": actual})
+
+
+def _known(memory: Mapping[str, Json], key: str) -> bool:
+    return any(value is not None for value in memory_lookup(memory, key))
 
 
 def unmet(expect: Expect, result: TaskResult) -> list[str]:

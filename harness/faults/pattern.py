@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from harness.failure import Failed, Failure
 
+_START = re.compile(r"(?P<scheme>[a-z*]+)://(?:[^/?*]*@)?(?P<authority>[^/?]*)", re.IGNORECASE)
+
 
 @dataclass(frozen=True, slots=True)
 class UrlPattern:
-    """A pattern that a whole URL must match, query included; the host's case does not matter."""
+    """A pattern that a whole URL must match, query included. `authority` is "*" when the pattern does not say it."""
 
     text: str
+    authority: str
 
     @classmethod
     def parse(cls, text: str) -> UrlPattern:
         """Raises Failed(INVALID_INPUT) for a scheme whose requests cannot be read between browser and site."""
-        scheme, colon, rest = text.partition("://")
-        if not colon:
-            return cls(text)
-        if scheme.lower() in ("https", "wss"):
-            raise Failed(Failure("INVALID_INPUT", f"hang: {text!r}: only http:// and ws:// requests can be made to hang"))
-        authority, slash, target = rest.partition("/")
-        return cls(f"{scheme.lower()}://{authority.lower()}{slash}{target}")
+        start = _START.match(text)
+        if start is None:
+            return cls(text, "*")
+        if start["scheme"].lower() in ("https", "wss"):
+            message = f"hang: {text!r}: only http:// and ws:// requests can be made to hang"
+            raise Failed(Failure("INVALID_INPUT", message))
+        return cls(start.group().lower() + text[start.end() :], start["authority"].lower() or "*")
 
-    @property
-    def host(self) -> str:
-        """The part that stands for the host, `*` when the pattern does not say it."""
-        _, colon, rest = self.text.partition("://")
-        host = rest.partition("/")[0].rpartition("@")[2].partition(":")[0]
-        return host if colon and host else "*"
+    def may_match(self, host: str) -> bool:
+        """Whether some URL of the host can match: `*` may stand for the rest of the host, and for more."""
+        before, star, _ = self.authority.partition("*")
+        return host.startswith(before) if star else host == self.authority.partition(":")[0]
 
     def matches(self, url: str) -> bool:
         return glob(self.text, url)
@@ -41,8 +43,7 @@ def glob(pattern: str, text: str) -> bool:
     if not rest:
         return pattern == text
     *middle, last = rest
-    end = len(text) - len(last)
-    place = len(first)
+    place, end = len(first), len(text) - len(last)
     if not text.startswith(first) or not text.endswith(last) or place > end:
         return False
     for part in middle:

@@ -39,7 +39,7 @@ class RequestHead:
 
     def urls(self, host: str) -> tuple[str, ...]:
         """The URLs that the request goes by: with the site's host, and with the port that the client named."""
-        if "://" in self.target.partition("/")[0] + "//" and not self.target.startswith("/"):
+        if not self.target.startswith("/") and "://" in self.target:
             return (self.target,)
         scheme = "ws" if self.upgrade else "http"
         named = (self.header(b"host") or b"").decode("latin-1").lower()

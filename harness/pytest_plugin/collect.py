@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.reporting.allure_labels import decorate
+from harness.reporting.allure_labels import entitle, labels
 from harness.spec.load import Loaded, is_task_file, load_file
 from harness.spec.problems import SpecError
 
@@ -52,7 +52,7 @@ class TaskFile(pytest.Module):
         function: Any = task
         for mark in self._marks(loaded):  # before from_parent: usefixtures is read there
             function = mark(function)
-        function = decorate(function, loaded.spec)
+        entitle(function, loaded.spec)
         item: TaskItem = TaskItem.from_parent(self, name=loaded.spec.task_id, callobj=function)
         item.loaded = loaded
         return item
@@ -62,7 +62,7 @@ class TaskFile(pytest.Module):
         names = [*family, *loaded.spec.tags]
         for name in names:
             register_mark(self.config, name)
-        return [pytest.mark.taskspec, *(getattr(pytest.mark, name) for name in names)]
+        return [pytest.mark.taskspec, *(getattr(pytest.mark, name) for name in names), *labels(loaded.spec)]
 
 
 def register_mark(config: pytest.Config, name: str) -> None:

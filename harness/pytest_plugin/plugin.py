@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from harness.reporting.allure_files import write_allure_files
-from harness.reporting.history import write_last_run
-from harness.spec.checks import check_suite
+from harness.reporting.history import LAST_RUN, write_last_run
+from harness.reporting.task_record import TaskRecord
+from harness.spec.suite import check_suite
 
 from harness.pytest_plugin import options
 from harness.pytest_plugin.collect import TaskFile, TaskItem, collect_file, register_mark
 from harness.pytest_plugin.order import ordered, task_items
-from harness.pytest_plugin.run import SUMMARY
+from harness.pytest_plugin.run import RECORD
 from harness.pytest_plugin.state import STATE, State
-from harness.pytest_plugin.terminal import live_progress, write_summary
+from harness.pytest_plugin.terminal import environment, live_progress, write_summary
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -71,10 +73,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
-    """The summary travels as an attribute of the report; xdist carries it to the controller."""
+    """The record travels as an attribute of the report; xdist carries it to the controller."""
     report = yield
-    if call.when == "call" and (summary := item.stash.get(SUMMARY, None)):
-        report.taskspec = summary
+    if call.when == "call" and (record := item.stash.get(RECORD, None)):
+        report.taskspec = record.model_dump(mode="json")
     return report
 
 
@@ -84,17 +86,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    summaries = _summaries(terminalreporter)
-    if not summaries or hasattr(config, "workerinput"):
+    records = _records(terminalreporter)
+    if not records or hasattr(config, "workerinput"):
         return
     state = config.stash[STATE]
-    write_last_run(state.settings.root, state.run_id, summaries)
-    alluredir = config.getoption("--alluredir", None)
-    if alluredir:
-        write_allure_files(Path(alluredir), state.settings, state.run_id)
-    write_summary(terminalreporter, summaries, state.settings, alluredir)
+    write_last_run(state.settings.root / LAST_RUN, state.run_id, records)
+    if alluredir := config.getoption("--alluredir", None):
+        write_allure_files(Path(alluredir), environment(config, state), os.environ)
+    write_summary(terminalreporter, records, state.settings, Path(alluredir) if alluredir else None)
 
 
-def _summaries(terminalreporter: Any) -> list[dict[str, Any]]:
+def _records(terminalreporter: Any) -> list[TaskRecord]:
     reports = [r for kind in ("passed", "failed", "rerun") for r in terminalreporter.stats.get(kind, [])]
-    return [report.taskspec for report in reports if hasattr(report, "taskspec")]
+    return [TaskRecord.model_validate(report.taskspec) for report in reports if hasattr(report, "taskspec")]

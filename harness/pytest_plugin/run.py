@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 from harness.compile import compile_plan
 from harness.reporting.allure_sink import AllureSink
 from harness.reporting.console import failure_text
-from harness.reporting.history import summarize
+from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.load import Loaded
 from harness.spec.problems import SpecError
 
 from harness.engine.ending import unmet
-from harness.events import Event
 from harness.failure import Family
 from harness.plan import Plan
 from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
@@ -27,11 +23,13 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     __tracebackhide__ = True
     state = request.config.stash[STATE]
     _require(state, loaded)
-    plan = _plan(request, state, loaded)
-    result = state.harness().run(plan, _sinks(state, request))
+    plan = _plan(state, loaded)
+    harness = state.harness()
+    result = harness.run(plan, state.progress.on)
     shown = plan.spec.expect is not None and not unmet(plan.spec.expect, result)
     state.done[plan.task_id] = shown or result.ok
-    _tell(request.node, plan, result, shown)
+    AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
+    _tell(request.node, plan, result)
     _judge(plan, result, state)
 
 
@@ -44,42 +42,30 @@ def _require(state: State, loaded: Loaded) -> None:
             pytest.skip(f"depends on {wanted}, which did not pass")
 
 
-def _plan(request: pytest.FixtureRequest, state: State, loaded: Loaded) -> Plan:
+def _plan(state: State, loaded: Loaded) -> Plan:
     try:
         return compile_plan(loaded, settings=state.settings, run_id=state.run_id)
     except SpecError as error:
         raise TaskFailed(f"{loaded.spec.task_id} cannot be run", str(error)) from None
 
 
-def _sinks(state: State, request: pytest.FixtureRequest) -> Callable[[Event], None]:
-    sinks: list[Any] = [state.progress]
-    if request.config.getoption("--alluredir", None):
-        sinks.append(AllureSink())
-
-    def sink(event: Event) -> None:
-        for each in sinks:
-            each.on(event)
-
-    return sink
-
-
-def _tell(item: pytest.Item, plan: Plan, result: TaskResult, shown: bool) -> None:
+def _tell(item: pytest.Item, plan: Plan, result: TaskResult) -> None:
     """What travels with the report: to junit.xml, and from an xdist worker to its controller."""
     item.user_properties += [("task_id", plan.task_id), ("final_state", result.final_state)]
     if result.failure is not None:
         item.user_properties += [("error_type", str(result.failure.type)), ("code", result.failure.code)]
     if result.artifacts is not None:
         item.user_properties.append(("task_artifacts", str(result.artifacts)))
-    item.stash[SUMMARY] = summarize(plan, result, expected=shown)
+    item.stash[RECORD] = task_record(plan, result)
 
 
-SUMMARY: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
 
 
 def _judge(plan: Plan, result: TaskResult, state: State) -> None:
     __tracebackhide__ = True
     expect = plan.spec.expect
-    text = failure_text(plan, result, root=state.settings.root)
+    text = failure_text(plan, result)
     if expect is not None:
         if wrong := unmet(expect, result):
             headline = f"{plan.task_id} did not show the outcome it declares: {'; '.join(wrong)}"

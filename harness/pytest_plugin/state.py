@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from harness.reporting.console import Progress
+from harness.reporting.progress import Progress
 
 from harness.settings import Settings
 from harness.wiring import SyncHarness, new_run_id
@@ -31,8 +31,9 @@ class State:
         return self._harness
 
     @property
-    def started(self) -> SyncHarness | None:
-        return self._harness
+    def browser(self) -> str:
+        """Name and version of the browser, once one was started in this process."""
+        return self._harness.browser if self._harness else ""
 
     def close(self) -> None:
         if self._harness is not None:

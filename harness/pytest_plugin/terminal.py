@@ -2,46 +2,76 @@
 
 from __future__ import annotations
 
+import io
+import platform
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.reporting.console import Progress, summary_lines
 
+from harness.pytest_plugin.state import State
+from harness.reporting.progress import Progress
+from harness.reporting.summary import summary_lines
+from harness.reporting.task_record import TaskRecord
 from harness.settings import Settings
+
+
+class Terminal(io.TextIOBase):
+    """pytest's own terminal, reached past its capturing of standard output."""
+
+    def __init__(self, config: pytest.Config, *, live: bool) -> None:
+        self._config = config
+        self._live = live
+
+    def isatty(self) -> bool:
+        return self._live
+
+    def write(self, text: str) -> int:
+        reporter: Any = self._config.pluginmanager.getplugin("terminalreporter")
+        capture: Any = self._config.pluginmanager.getplugin("capturemanager")
+        if capture is None:
+            reporter.write(text, flush=True)
+        else:
+            with capture.global_and_fixture_disabled():
+                reporter.write(text, flush=True)
+        return len(text)
+
+    def room(self) -> int:
+        """Columns free behind the cursor."""
+        writer = self._config.get_terminal_writer()
+        return writer.fullwidth - writer.width_of_current_line
 
 
 def live_progress(config: pytest.Config) -> Progress:
     """A live line where a person looks at a terminal; silence under xdist, `-q`, and in logs."""
-    worker = hasattr(config, "workerinput") or bool(config.getoption("numprocesses", None))
-    live = sys.stdout.isatty() and not worker and config.get_verbosity() >= 0
-    return Progress(_writer(config) if live else None)
-
-
-def _writer(config: pytest.Config) -> Callable[[str], None]:
-    def write(text: str) -> None:
-        capture = config.pluginmanager.getplugin("capturemanager")
-        reporter: Any = config.pluginmanager.getplugin("terminalreporter")
-        if reporter is None:
-            return
-        if capture is None:
-            reporter.write(text, flush=True)
-            return
-        with capture.global_and_fixture_disabled():
-            reporter.write(text, flush=True)
-
-    return write
+    parallel = hasattr(config, "workerinput") or bool(config.getoption("numprocesses", None))
+    live = sys.stdout.isatty() and not parallel and config.get_verbosity() >= 0
+    terminal = Terminal(config, live=live)
+    return Progress(terminal, terminal.room)
 
 
 def write_summary(
-    terminalreporter: Any, summaries: list[dict[str, Any]], settings: Settings, alluredir: str | None
+    terminalreporter: Any, records: Sequence[TaskRecord], settings: Settings, alluredir: Path | None
 ) -> None:
     terminalreporter.section("tasks")
-    for line in summary_lines(summaries, root=settings.root, artifacts=settings.artifacts, allure=_path(alluredir)):
+    for line in summary_lines(records, settings.artifacts, alluredir):
         terminalreporter.write_line(line)
 
 
-def _path(name: str | None) -> Path | None:
-    return Path(name) if name else None
+def environment(config: pytest.Config, state: State) -> dict[str, str]:
+    """For Allure's environment table: what the run ran on."""
+    settings = state.settings
+    return {
+        "Browser": state.browser or "not started in this process",
+        "Playwright": version("playwright"),
+        "pytest-taskspec": version("pytest-taskspec"),
+        "pytest": pytest.__version__,
+        "Python": platform.python_version(),
+        "Platform": platform.platform(),
+        "Recording": settings.recording,
+        "Recovery": "on" if settings.recovery else "off",
+        "Run": state.run_id,
+    }

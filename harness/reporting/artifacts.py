@@ -9,7 +9,8 @@ from harness.plan import Plan
 from harness.ports import Evidence, Snapshot
 from harness.record import TaskResult
 from harness.report import ErrorReport
-from harness.reporting.assembly import assemble, copy_files
+from harness.reporting.assembly import assemble
+from harness.reporting.copying import copy_files
 from harness.reporting.names import safe_name
 from harness.reporting.previous import Previous
 from harness.reporting.redaction import Redactor
@@ -50,7 +51,7 @@ class DirectoryArchive:
         self._forget(plan, evidence.folder)
         return target
 
-    def passed(self, plan: Plan, result: TaskResult) -> None:
+    def passed(self, plan: Plan, result: TaskResult) -> None:  # noqa: ARG002 - the port has it
         """The task passed: its old directory moves to `.previous`, files its steps kept to `.kept`, scratch goes."""
         with self._lock:
             self._previous.take(self._root / safe_name(plan.key))

@@ -96,5 +96,3 @@ def failed_requests(har: Mapping[str, Json]) -> Iterator[FailedRequest]:
         if status < 100 or status >= 400:
             method, url = str(request.get("method", "")), str(request.get("url", ""))
             yield FailedRequest(method, url, max(0, status), float(entry.get("time") or 0), why)
-
-

@@ -12,16 +12,19 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-act
 """The second wall: what the rewriting might miss, the browser refuses."""
 
 _HEAD = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-_DROPPED = frozenset(
-    "script noscript base meta link object embed applet portal fencedframe frame frameset noframes noembed xmp"
-    " plaintext animate animatemotion animatetransform set handler listener param".split()
-)
+_DROPPED = frozenset((
+    "script", "noscript", "base", "meta", "link", "object", "embed", "applet", "portal", "fencedframe", "frame",
+    "frameset", "noframes", "noembed", "xmp", "plaintext", "animate", "animatemotion", "animatetransform", "set",
+    "handler", "listener", "param",
+))  # fmt: skip
 _WITH_CONTENT = frozenset({"script", "noscript", "object", "applet", "noframes", "noembed"})
-_LOADS = frozenset(
-    "src srcset href action formaction data poster background longdesc manifest ping xlink:href srcdoc imagesrcset"
-    " code codebase archive classid profile lowsrc dynsrc cite".split()
-)
+_LOADS = frozenset((
+    "src", "srcset", "href", "action", "formaction", "data", "poster", "background", "longdesc", "manifest", "ping",
+    "xlink:href", "srcdoc", "imagesrcset", "code", "codebase", "archive", "classid", "profile", "lowsrc", "dynsrc",
+    "cite",
+))  # fmt: skip
 _GONE = frozenset({"autofocus", "autoplay", "nonce", "integrity", "http-equiv", "shadowrootmode"})
+_VOID = frozenset(("area", "br", "col", "hr", "img", "input", "source", "track", "wbr"))
 _NAME = re.compile(r"[a-z][a-z0-9:_.-]*")
 _ATTRIBUTE = re.compile(r"[^\s\"'<>/=\x00]+")
 _SCRIPT_URL = re.compile(r"(?:javascript|vbscript|livescript)\s*:", re.IGNORECASE)
@@ -77,9 +80,6 @@ class _Rewriter(HTMLParser):
     def handle_data(self, data: str) -> None:
         if not self._skipped:
             self.out.append(_css(data) if self._style else html.escape(data, quote=False))
-
-
-_VOID = frozenset("area br col hr img input source track wbr".split())
 
 
 def _attributes(tag: str, attrs: Attributes) -> list[str]:

@@ -35,7 +35,7 @@ class Child:
         self._clock = clock
         with log.open("ab") as output:
             self._log_start = output.tell()
-            self._process = subprocess.Popen(  # noqa: S603 - the project's own command
+            self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), *_command(settings.command)],
                 stdin=subprocess.PIPE,
                 stdout=output,

@@ -27,7 +27,7 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda _number, _frame: None)
     harness, *command = arguments
     try:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL)  # noqa: S603 - the project's own command
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     except OSError as error:
         sys.stderr.write(f"cannot start {command[0]}: {error.strerror or error}\n")
         return CANNOT_START

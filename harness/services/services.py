@@ -21,9 +21,7 @@ class Services:
     """
 
     def __init__(self, settings: Mapping[str, ServiceSettings], *, root: Path, logs: Path, clock: Clock) -> None:
-        self._services = [
-            Service(name, each, root=root, logs=logs, clock=clock) for name, each in settings.items()
-        ]
+        self._services = [Service(name, each, root=root, logs=logs, clock=clock) for name, each in settings.items()]
         self._refuse_doubles("host", (host for service in self._services for host in service.hosts))
         self._refuse_doubles("port", (port for service in self._services for port in service.hosts.values()))
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from harness.failure import ErrorType
 from harness.recovery import Rulebook
@@ -59,6 +59,13 @@ class ScoringCheckpoint(BaseModel):
     when: str | None = None
 
 
+def _with_tuples(value: Any) -> Any:
+    """Lists as tuples: after a rule's shorthand is expanded, pydantic takes no list for a tuple in strict mode."""
+    if isinstance(value, dict):
+        return {key: _with_tuples(item) for key, item in value.items()}
+    return tuple(map(_with_tuples, value)) if isinstance(value, list) else value
+
+
 class TaskSpec(BaseModel):
     """One task. Assignment is validated (specs/003 7.1: `task.step_timeout = 1`); a Plan made from it is frozen."""
 
@@ -85,7 +92,7 @@ class TaskSpec(BaseModel):
     tags: tuple[str, ...] = ()
     timeout: int = Field(300, ge=10, le=3600, description="The whole task, recovery included, in seconds.")
     step_timeout: int = Field(30, ge=1, le=300, description="One attempt of a step, in seconds.")
-    error_recovery: Rulebook = Rulebook()
+    error_recovery: Annotated[Rulebook, BeforeValidator(_with_tuples)] = Rulebook()
     checkpoints: tuple[int, ...] = ()
     fallback_plan: FallbackPlan = FallbackPlan()
     state_bindings: dict[str, Any] | list[Any] | None = None

@@ -100,13 +100,13 @@ def test_ctrl_c_lets_the_tool_finish(tmp_path: Path) -> None:
     program(tmp_path / "bin" / "tool", f"#!{sys.executable}\n{tool}time.sleep(30)\n")
     code = "import sys; from pathlib import Path; from bootstrap.command import in_environment as run;"
     code += f"sys.exit(run(Path({str(tmp_path)!r}), ['tool']))"
-    process = subprocess.Popen(
+    with subprocess.Popen(
         (sys.executable, "-c", code), cwd=PROJECT, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "up\n"
-    os.killpg(process.pid, signal.SIGINT)
-    assert process.wait(20) == 7
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(20) == 7
 
 
 def test_an_unknown_command_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,7 +27,7 @@ async def overview(request: Request, document: Document, user: str) -> Response:
 
 
 @LOGIN.required
-async def statement(request: Request, document: Document, user: str) -> Response:
+async def statement(request: Request, document: Document, _user: str) -> Response:
     """The transactions of an account as a CSV file."""
     account = request.path_params["account"]
     if account not in document["bank"]["accounts"]:
@@ -40,7 +40,7 @@ async def statement(request: Request, document: Document, user: str) -> Response
     return attachment(text.getvalue(), f"statement-{account}.csv", "text/csv")
 
 
-async def root(request: Request) -> Response:
+async def root(_request: Request) -> Response:
     """GET /: the accounts are the start page."""
     return see_other("/accounts")
 

@@ -13,7 +13,7 @@ from harness.demo.rows import Document
 from harness.demo.visit import next_number, page, see_other, world_id, worlds
 
 
-async def root(request: Request) -> Response:
+async def root(_request: Request) -> Response:
     """GET /: the dashboard is the start page."""
     return see_other("/dashboard")
 
@@ -42,7 +42,7 @@ async def detail(request: Request, document: Document, user: str) -> Response:
 
 
 @LOGIN.required
-async def renew(request: Request, document: Document, user: str) -> Response:
+async def renew(request: Request, _document: Document, user: str) -> Response:
     """POST: start the renewal, or go on with the one that is open."""
     with worlds(request).change(world_id(request)) as world:
         permit = owned(world["gov"]["permits"], request.path_params["permit"], user)

@@ -17,7 +17,7 @@ from harness.demo.visit import document, field, next_number, page, see_other, wo
 ADDRESS_FIELDS = ("name", "address", "city", "postcode")
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The order cannot be placed; the text is what the customer reads."""
 
 
@@ -35,27 +35,27 @@ async def submit(request: Request) -> Response:
     try:
         with worlds(request).change(world_id(request)) as world:
             number = place(world, form)
-    except Refused as refusal:
+    except RefusedError as refusal:
         sent = {name: field(form, name) for name in ADDRESS_FIELDS}
         return _form(request, document(request)["shop"], sent, str(refusal))
     return see_other(f"/orders/{number}/confirmation")
 
 
 def place(world: Document, form: FormData) -> str:
-    """Turn the cart into a paid order and return its number; raise ``Refused``."""
+    """Turn the cart into a paid order and return its number; raise ``RefusedError``."""
     shop = world["shop"]
     items, speed = lines(shop), field(form, "shipping_speed")
     card = shop["bindings"].get(field(form, "card"))
     if not items:
-        raise Refused("Your cart is empty.")
+        raise RefusedError("Your cart is empty.")
     if not all(field(form, name) for name in ADDRESS_FIELDS):
-        raise Refused("Please fill in the whole delivery address.")
+        raise RefusedError("Please fill in the whole delivery address.")
     if speed not in shop["settings"]["shipping"] or card is None:
-        raise Refused("Please choose a shipping speed and a card.")
+        raise RefusedError("Please choose a shipping speed and a card.")
     shipping = shop["settings"]["shipping"][speed]
     price = round(total(items) + shipping, 2)
     if not payment.charge(world, card["last4"], price, "shop.local"):
-        raise Refused(f"Your bank declined the card ending {card['last4']}.")
+        raise RefusedError(f"Your bank declined the card ending {card['last4']}.")
     order = _order(world, form, items, price) | {"shipping_speed": speed, "shipping": shipping, "card": card["last4"]}
     shop["orders"][order["id"]] = order
     shop["cart"] = {}

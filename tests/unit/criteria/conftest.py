@@ -79,6 +79,12 @@ class World:
         return asyncio.run(evaluate_value(parse_value(text), self, self.clock, Deadline(self.limit)))
 
 
+@pytest.fixture(scope="session")
+def new_world() -> Callable[..., World]:
+    """For property tests: a fixture's value would outlive one example."""
+    return World
+
+
 @pytest.fixture
 def world() -> World:
     return World()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 
 import pytest
 from hypothesis import example, given
@@ -19,7 +20,7 @@ B = Test(Read("visible", ("#b",)))
     ("text", "tree"),
     [
         ("exists('#a')", A),
-        ("""exists("#l .card:has-text('Contract #CTR-2101')")""", Test(Read("exists", ("#l .card:has-text('Contract #CTR-2101')",)))),
+        ("""exists("#l .c:has-text('Mr #1')")""", Test(Read("exists", ("#l .c:has-text('Mr #1')",)))),
         ('json("env","x.y") != ""', Compare("!=", Read("json", ("env", "x.y")), Literal(""))),
         ("mem('k') == -1.5", Compare("==", Read("mem", ("k",)), Literal(-1.5))),
         ("mem('a') == mem('b')", Compare("==", Read("mem", ("a",)), Read("mem", ("b",)))),
@@ -100,7 +101,7 @@ def test_escapes(quoted: str, value: str) -> None:
         ("WITHIN(-1, exists('a'))", 7, "seconds", ""),
         ("WITHIN(mem('a'), exists('a'))", 7, "seconds", ""),
         ("WITHIN(1, text('a'))", 10, "a criterion is a comparison", ""),
-        ("NOT[exists('a')] == true", 17, "unexpected `=`", ""),
+        ("NOT[exists('a')] == true", 0, "a condition cannot stand", ""),
         ("EVENTUALLY(exists('a')) == true", 0, "a condition cannot stand", ""),
         ("mem('a') == (exists('a') && exists('b'))", 13, "a condition cannot stand", ""),
         ("json('env') == 1", 0, "`json` takes 2 arguments", ""),
@@ -111,7 +112,7 @@ def test_escapes(quoted: str, value: str) -> None:
         ("json('env', 'a[x]') == 1", 14, "bad path", ""),
         ("text('a') matches '(x'", 21, "bad regular expression", ""),
         ("text('a') matches mem('p')", 18, "quoted regular expression", ""),
-        ("text('a') matches '((a{1000}){1000}){1000}'", 18, "too many repeats", ""),
+        ("text('a') matches '((a{1000}){1000}){1000}'", 19, "too many repeats", ""),
         ("text('a') matches 'x(?R)'", 20, "recursion", ""),
         ("mem('a') == {b: 1, b: 2}", 19, "stands twice", ""),
         ("mem('a') == 1e999", 12, "too large", ""),
@@ -158,7 +159,8 @@ def test_an_error_survives_pickling() -> None:
 
 
 def test_what_can_be_told_without_running() -> None:
-    criterion = parse("ANY[json('env', 'a') == mem('k'), ALL[STABLE(1, exists('#a')), attr('#b', 'x') == time_since('t')]]")
+    text = "ANY[json('env', 'a') == mem('k'), ALL[STABLE(1, exists('#a')), attr('#b', 'x') == time_since('t')]]"
+    criterion = parse(text)
     assert criterion.channels == {"env"}
     assert criterion.memory_keys == {"k", "t"}
     assert criterion.selectors == {"#a", "#b"}
@@ -171,7 +173,9 @@ def test_parsing_is_cached() -> None:
     assert parse("exists('#cached')") is parse("exists('#cached')")
 
 
-@pytest.mark.parametrize("text", ["text('#a')", "mem('x').length", "'literal'", "[1, mem('x')]", "{a: count('.i')}", "url() == 'x'"])
+@pytest.mark.parametrize(
+    "text", ["text('#a')", "mem('x').length", "'literal'", "[1, mem('x')]", "{a: count('.i')}", "url() == 'x'"]
+)
 def test_values(text: str) -> None:
     assert parse_value(text).text == text
 
@@ -182,8 +186,25 @@ def test_a_condition_is_no_value(text: str) -> None:
         parse_value(text)
 
 
-PIECES = ["ALL[", "NOT[", "]", "(", ")", "{", "}", ",", ":", ".", "'", '"', "\\", "==", "<", "=", "!", "&&", "|", "mem", "('a')"]
-PIECES += ["includes ", "matches ", " true", "WITHIN(", "5", "-", "1e9", "7d", ".length", "\n", "\u00a0", "[", "a..b", "text"]
+PIECES = ["ALL[", "NOT[", "]", "(", ")", "{", "}", ",", ":", ".", "'", '"', "\\", "==", "<", "=", "!", "&&", "|"]
+PIECES += [
+    "mem",
+    "('a')",
+    "includes ",
+    "matches ",
+    " true",
+    "WITHIN(",
+    "5",
+    "-",
+    "1e9",
+    "7d",
+    ".length",
+    "\n",
+    "\u00a0",
+    "[",
+    "a..b",
+    "text",
+]
 
 
 @given(st.one_of(st.text(), st.lists(st.sampled_from(PIECES)).map("".join)))
@@ -191,8 +212,13 @@ PIECES += ["includes ", "matches ", " true", "WITHIN(", "5", "-", "1e9", "7d", "
 @example("exists('a').length.")
 def test_parsing_raises_nothing_but_its_own_error(text: str) -> None:
     for read in (parse, parse_value):
-        try:
-            assert read(text).text == text
-        except CriterionError as error:
-            assert 0 <= error.offset <= len(text)
-            assert str(error)
+        error = problem_of(read, text)
+        assert error is None or (0 <= error.offset <= len(text) and str(error))
+
+
+def problem_of(read: Callable[[str], object], text: str) -> CriterionError | None:
+    try:
+        read(text)
+    except CriterionError as error:
+        return error
+    return None

@@ -8,7 +8,10 @@ from hypothesis import strategies as st
 
 from harness.criteria import Json, PathError, assign, lookup, memory_lookup
 
-ORDERS: Json = {"orders": [{"id": 1, "tags": ["a", "b"]}, {"id": 2, "tags": []}], "by": {"x-1": {"n": None}, "y": {"n": 5}}}
+ORDERS: Json = {
+    "orders": [{"id": 1, "tags": ["a", "b"]}, {"id": 2, "tags": []}],
+    "by": {"x-1": {"n": None}, "y": {"n": 5}},
+}
 
 
 @pytest.mark.parametrize(
@@ -35,13 +38,21 @@ def test_lookup(path: str, found: list[Json]) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["user_reviews.blacklist.\u95ee\u9898\u5546\u5bb6.status", "leases.CTR-2101.rent", "a.two words.b", "a['key.with.dots'].b"]
+    "path",
+    [
+        "user_reviews.blacklist.\u95ee\u9898\u5546\u5bb6.status",
+        "leases.CTR-2101.rent",
+        "a.two words.b",
+        "a['key.with.dots'].b",
+    ],
 )
 def test_any_key_can_be_assigned_and_found(path: str) -> None:
     assert lookup(assign({}, path, "v"), path) == ["v"]
 
 
-@pytest.mark.parametrize(("path", "offset"), [("a..b", 2), (".a", 0), ("a[", 1), ("a[x]", 1), ("a.[0]", 2), ("a]b", 1), ("[0]b", 3)])
+@pytest.mark.parametrize(
+    ("path", "offset"), [("a..b", 2), (".a", 0), ("a[", 1), ("a[x]", 1), ("a.[0]", 2), ("a]b", 1), ("[0]b", 3)]
+)
 def test_a_malformed_path_points_at_the_place(path: str, offset: int) -> None:
     with pytest.raises(PathError) as caught:
         lookup({}, path)
@@ -58,6 +69,7 @@ def test_a_malformed_path_points_at_the_place(path: str, offset: int) -> None:
         ({"l": [1, 2]}, "l[2]", {"l": [1, 2, 0]}),
         ({"l": [1, 2]}, "l.0", {"l": [0, 2]}),
         ({}, "l[0].x", {"l": [{"x": 0}]}),
+        ({"l": []}, "l[-1]", {"l": [0]}),
         ({"l": [{"x": 1}, {}]}, "l.*.x", {"l": [{"x": 0}, {"x": 0}]}),
         ({"o": {"p": 1}}, "o.*", {"o": {"p": 0}}),
         ({"a": 1}, "", 0),
@@ -75,7 +87,9 @@ def test_assign_refuses_what_does_not_fit(document: Json, path: str) -> None:
 
 names = st.text("ab-\u95ee 1", min_size=1, max_size=3)
 documents: st.SearchStrategy[Json] = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), names), lambda inner: st.dictionaries(names, inner, max_size=3), max_leaves=8
+    st.one_of(st.none(), st.booleans(), st.integers(), names),
+    lambda inner: st.dictionaries(names, inner, max_size=3),
+    max_leaves=8,
 )
 
 
@@ -119,6 +133,11 @@ ENTRIES: dict[str, Json] = {
 )
 def test_memory_lookup(key: str, found: list[Json]) -> None:
     assert memory_lookup(ENTRIES, key) == found
+
+
+def test_the_order_of_entries_does_not_matter() -> None:
+    assert memory_lookup({"a.b.c": 1, "a.b": {"c": 0, "d": 2}}, "a.*.c") == [1]
+    assert memory_lookup({"a.b": {"c": 0, "d": 2}, "a.b.c": 1}, "a.*.d") == [2]
 
 
 def test_gathered_leaves_refine_a_stored_object() -> None:

@@ -1,0 +1,3 @@
+"""Top-level conftest: the tests drive pytest itself."""
+
+pytest_plugins = ["pytester"]

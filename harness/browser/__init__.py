@@ -1,0 +1,7 @@
+"""The browser: the only importer of Playwright."""
+
+from harness.browser.launch import Browsers
+from harness.browser.request import SessionRequest
+from harness.browser.session import PlaywrightSession
+
+__all__ = ["Browsers", "PlaywrightSession", "SessionRequest"]

@@ -1,0 +1,74 @@
+"""One attempt of one step: what an act may use, and how long it may take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Locator, Page, Playwright
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+
+from harness.browser.call_log import CallLog
+from harness.browser.facts import answers, locate
+from harness.browser.failures import PROBE_SECONDS
+from harness.browser.request import SessionRequest
+from harness.browser.tab import Tab
+from harness.failure import Effect
+from harness.resilience import Clock, Deadline
+
+LEAST_SECONDS = 0.02
+"""Playwright reads a timeout of 0 as `for ever`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Handed to the coroutine of an act."""
+
+    playwright: Playwright
+    tab: Tab
+    request: SessionRequest
+    user_agent: str
+    clock: Clock
+    deadline: Deadline
+    patience: float
+
+    @property
+    def page(self) -> Page:
+        return self.tab.page
+
+    def left(self) -> float:
+        """Seconds left, never below LEAST_SECONDS."""
+        return max(LEAST_SECONDS, self.deadline.left(self.clock.now()))
+
+    def locator(self, selector: str, frame: str | None) -> Locator:
+        return locate(self.page, selector, frame)
+
+    async def act(self, call: Callable[[float], Awaitable[object]]) -> None:
+        """Do `call(timeout in ms)`: the element must be there within `patience`, the act may take all that is left.
+
+        Playwright's own timeout ends each try, so nothing can land late. A second try is made only when the call log
+        shows that the first one found the element and did nothing to it.
+        """
+        try:
+            await call(1000 * min(max(self.patience, LEAST_SECONDS), self.left()))
+        except PlaywrightTimeoutError as error:
+            if self.left() <= LEAST_SECONDS:
+                raise
+            log = CallLog.of(error.message)
+            if log.effect is not Effect.NONE:
+                await self._outlast(error)
+            elif log.found or not await answers(self.page, PROBE_SECONDS):
+                await call(1000 * self.left())
+            else:
+                raise
+
+    async def _outlast(self, error: PlaywrightTimeoutError) -> None:
+        """The act was performed and its consequences last: wait for them as long as there is time."""
+        try:
+            async with asyncio.timeout(self.left()):
+                await self.tab.watch.settled()
+                await self.page.evaluate("1")
+        except (TimeoutError, PlaywrightError):
+            raise error from None

@@ -1,0 +1,52 @@
+"""What Playwright's call log says of an act that did not end. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from harness.failure import Effect
+
+TAIL = 12
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_PERFORMED = re.compile(r"performing \w[\w ]* action|\bpress\(|setInputFiles\(|keyboard\.")
+
+
+@dataclass(frozen=True, slots=True)
+class CallLog:
+    """The lines after `Call log:` of an error's message."""
+
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, message: str) -> CallLog:
+        clean = _ANSI.sub("", message).partition("Browser logs:")[0]
+        return cls(tuple(line.strip(" -\t") for line in clean.partition("Call log:")[2].splitlines() if line.strip()))
+
+    @property
+    def tail(self) -> list[str]:
+        return list(self.lines[-TAIL:])
+
+    def says(self, pattern: str) -> bool:
+        return any(re.search(pattern, line) for line in self.lines)
+
+    @property
+    def found(self) -> bool:
+        """Whether the element was there at all."""
+        return self.says(r"locator resolved to")
+
+    @property
+    def effect(self) -> Effect:
+        """Whether the act was performed (DESIGN 8)."""
+        if self.says(r"action done"):
+            return Effect.DONE
+        return Effect.POSSIBLE if any(_PERFORMED.search(line) for line in self.lines) else Effect.NONE
+
+    @property
+    def covering(self) -> str | None:
+        """The element that gets the click instead."""
+        for line in reversed(self.lines):
+            found = re.search(r"(<.+>.*) intercepts pointer events", line)
+            if found:
+                return found[1]
+        return None

@@ -1,0 +1,72 @@
+"""Which URLs a task may open, and where its hosts really are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urljoin, urlsplit
+
+from harness.failure import Failed, Failure
+
+
+def resolve(url: str, base: str | None) -> str:
+    """The absolute URL to open; raises Failed for one that a task may not open."""
+    absolute = urljoin(base, url) if base else url
+    if absolute == "about:blank":
+        return absolute
+    if _scheme(absolute) not in ("http", "https"):
+        why = "no base_url is set for a relative URL" if not _scheme(absolute) else "only http and https are allowed"
+        raise Failed(Failure("INVALID_INPUT", f"cannot open {url}: {why}", details={"url": url}))
+    if not host_of(absolute):
+        raise Failed(Failure("INVALID_INPUT", f"cannot open {url}: it names no host", details={"url": url}))
+    return absolute
+
+
+def _scheme(url: str) -> str:
+    try:
+        return urlsplit(url).scheme.lower()
+    except ValueError:
+        return ""
+
+
+def host_of(url: str) -> str:
+    """Host name in lower case, without a port; empty when there is none."""
+    try:
+        return (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def names(allowed: Sequence[str]) -> tuple[str, ...]:
+    """`allowed_domains` as bare host names: scheme, path, port and a leading `*.` are dropped."""
+    bare = (host_of(entry if "://" in entry else f"//{entry}") for entry in allowed)
+    return tuple(name.removeprefix("*.") for name in bare if name)
+
+
+def check(url: str, allowed: Sequence[str]) -> None:
+    """Raise Failed (POLICY_DOMAIN) when the URL's host is neither an allowed one nor below one."""
+    host = host_of(url)
+    if not allowed or not host or any(host == name or host.endswith(f".{name}") for name in names(allowed)):
+        return
+    message = f"{host} is outside of the task's allowed_domains ({', '.join(allowed)})"
+    raise Failed(Failure("POLICY_DOMAIN", message, details={"url": url, "host": host}))
+
+
+def bypass(allowed: Sequence[str]) -> str:
+    """Chromium's proxy bypass list: these hosts and what is below them go past the closed proxy."""
+    return ",".join(["<-loopback>", *(f"{name},*.{name}" for name in names(allowed))])
+
+
+def resolver_rules(hosts: Mapping[str, int]) -> str:
+    """Chromium's `--host-resolver-rules`."""
+    return ", ".join(f"MAP {host} 127.0.0.1:{port}" for host, port in sorted(hosts.items()))
+
+
+def mapped(url: str, hosts: Mapping[str, int]) -> tuple[str, str | None]:
+    """The URL to connect to, and the Host header when it differs. A mapped host listens on plain http only."""
+    parts = urlsplit(url)
+    port = hosts.get(host_of(url))
+    if port is None:
+        return url, None
+    if parts.scheme != "http":
+        raise Failed(Failure("INVALID_INPUT", f"{url}: this host is served over http only", details={"url": url}))
+    return parts._replace(netloc=f"127.0.0.1:{port}").geturl(), parts.netloc.rpartition("@")[2]

@@ -1,0 +1,73 @@
+"""Playwright's driver process: start, liveness, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Playwright, async_playwright
+
+from harness.browser.chromium import kill_tree, runs
+
+STOP_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """A started Playwright. Its own liveness signals lie when it is killed, so its process is watched."""
+
+    playwright: Playwright
+    pid: int | None
+
+    @classmethod
+    async def start(cls, temp: Path) -> Driver:
+        """Start Playwright; the driver's temporary files go below `temp`."""
+        before = _driver_pids()
+        with _temporary_folder(temp):
+            playwright = await async_playwright().start()
+        return cls(playwright, next(iter(_driver_pids() - before), None))
+
+    @property
+    def alive(self) -> bool:
+        return self.pid is None or runs(self.pid)
+
+    async def stop(self) -> None:
+        """Stop, at most STOP_SECONDS; then kill."""
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self.playwright.stop()
+        except (TimeoutError, PlaywrightError):
+            pass
+        if self.pid is not None:
+            kill_tree(self.pid)
+
+
+def _driver_pids() -> set[int]:
+    found = set()
+    for child in psutil.Process().children():
+        try:
+            if "run-driver" in child.cmdline():
+                found.add(child.pid)
+        except (psutil.NoSuchProcess, psutil.ZombieProcess):
+            continue
+    return found
+
+
+@contextmanager
+def _temporary_folder(temp: Path) -> Iterator[None]:
+    """The driver takes its temporary folder from the environment alone."""
+    before = os.environ.get("TMPDIR")
+    os.environ["TMPDIR"] = str(temp)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TMPDIR"]
+        else:
+            os.environ["TMPDIR"] = before

@@ -1,0 +1,121 @@
+"""Asks the page about a selector that failed: how many match, are they visible, covered by what (DESIGN 3)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Locator, Page
+
+_ASK = """
+matches => {
+  const short = e => {
+    const text = (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 60);
+    return e.cloneNode(false).outerHTML.replace(/<\\/[^>]*>$/, '').slice(0, 200) + text;
+  };
+  const first = matches[0];
+  if (!first) {
+    const names = new Set();
+    for (const e of [...document.querySelectorAll('[id],[name],[class],[data-testid]')].slice(0, 500)) {
+      if (e.id) names.add('#' + e.id);
+      for (const c of e.classList) names.add('.' + c);
+      for (const a of ['name', 'data-testid']) if (e.hasAttribute(a)) names.add(`[${a}="${e.getAttribute(a)}"]`);
+    }
+    return {count: 0, matches: [], names: [...names].slice(0, 500)};
+  }
+  const box = first.getBoundingClientRect();
+  const top = first.getRootNode().elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+  const free = !top || first.contains(top) || top.contains(first) || first.labels && [...first.labels].includes(top);
+  return {
+    count: matches.length,
+    matches: matches.slice(0, 5).map(short),
+    names: [],
+    visible: box.width > 0 && box.height > 0 && first.checkVisibility({visibilityProperty: true}),
+    disabled: first.matches(':disabled, :read-only:is(input, textarea)') || !!first.closest('[aria-disabled="true"]'),
+    covered_by: free ? null : short(top),
+    options: first.tagName === 'SELECT' ? [...first.options].slice(0, 50).map(o => o.value || o.label) : null,
+  };
+}
+"""
+_DESCRIBE = """
+e => ({
+  tag: e.tagName.toLowerCase(),
+  role: e.getAttribute('role') || {A: 'link', BUTTON: 'button', SELECT: 'combobox', TEXTAREA: 'textbox'}[e.tagName]
+    || (e.tagName === 'INPUT' ? {checkbox: 'checkbox', radio: 'radio', submit: 'button'}[e.type] || 'textbox' : ''),
+  name: (e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText || e.getAttribute('placeholder')
+    || e.getAttribute('name') || '').trim().slice(0, 80),
+})
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the page says of a selector's matches; the flags are the first match's."""
+
+    count: int
+    matches: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
+    visible: bool = True
+    disabled: bool = False
+    covered_by: str | None = None
+    options: tuple[str, ...] | None = None
+    frame_missing: bool = False
+
+
+async def ask(page: Page, selector: str, frame: str | None) -> Facts:
+    """Facts of a selector, now. Never waits for it; the caller bounds the time."""
+    if frame is not None and not await page.locator(frame).count():
+        return Facts(0, frame_missing=True)
+    answer = await locate(page, selector, frame).evaluate_all(_ASK)
+    return facts_of(answer, selector)
+
+
+def facts_of(answer: dict[str, Any], selector: str) -> Facts:
+    """The page's answer as Facts. Pure."""
+    options = answer.get("options")
+    return Facts(
+        count=answer["count"],
+        matches=tuple(answer["matches"]),
+        similar=similar(selector, answer["names"]),
+        visible=answer.get("visible", True),
+        disabled=answer.get("disabled", False),
+        covered_by=answer.get("covered_by"),
+        options=None if options is None else tuple(options),
+    )
+
+
+def similar(selector: str, names: list[str]) -> tuple[str, ...]:
+    """Selectors of the page that look like the last simple one of `selector`."""
+    parts = re.findall(r"[#.][\w-]+|\[[\w-]+=[^\]]+\]", selector)
+    return tuple(get_close_matches(parts[-1], names, n=3, cutoff=0.6)) if parts else ()
+
+
+def locate(page: Page, selector: str, frame: str | None) -> Locator:
+    """The locator of a selector, in a frame when one is named."""
+    return page.locator(selector) if frame is None else page.frame_locator(frame).locator(selector)
+
+
+async def describe(locator: Locator, seconds: float) -> dict[str, str]:
+    """Tag, role and accessible name of the first match, roughly; empty when it cannot be had in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            found: dict[str, str] = await locator.first.evaluate(_DESCRIBE, timeout=seconds * 1000)
+    except (PlaywrightError, TimeoutError):
+        return {}
+    return found
+
+
+async def answers(page: Page, seconds: float) -> bool:
+    """Whether the page's own process still answers."""
+    try:
+        async with asyncio.timeout(seconds):
+            await page.evaluate("1")
+    except TimeoutError:
+        return False
+    except PlaywrightError:  # an answer too: it navigates, or it is gone, and that is told apart elsewhere
+        return True
+    return True

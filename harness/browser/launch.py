@@ -1,0 +1,171 @@
+"""Starts browsers, one per map of hosts, and hands out sessions."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Playwright, StorageState
+
+from harness.browser.chromium import Chromium
+from harness.browser.domains import resolver_rules
+from harness.browser.driver import Driver
+from harness.browser.executable import find
+from harness.browser.request import SessionRequest
+from harness.browser.sandbox import no_sandbox_reason
+from harness.browser.session import PlaywrightSession
+from harness.browser.tab import Tab
+from harness.failure import Failed, Failure
+from harness.resilience import Clock
+from harness.settings import BrowserSettings
+
+LAUNCH_SECONDS = 30.0
+OPEN_SECONDS = 10.0
+_ARGS = (
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-auto-reload",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+class Browsers:
+    """The browsers of a run. The first map of hosts is the run's own; one of another map ends with its sessions."""
+
+    def __init__(self, settings: BrowserSettings, clock: Clock, *, temp: Path) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._temp = temp
+        self._driver: Driver | None = None
+        self._running: dict[str, Chromium] = {}
+        self._main_rules: str | None = None
+        self._lock = asyncio.Lock()
+        self._closed_port = socket.socket()
+        self._closed_port.bind(("127.0.0.1", 0))
+        self.described = ""
+        """Name, version, executable and sandbox, after the first launch."""
+
+    @property
+    def refusing_proxy(self) -> str:
+        """A port that is ours and never listens: what is sent there goes nowhere."""
+        return f"http://127.0.0.1:{self._closed_port.getsockname()[1]}"
+
+    @property
+    def playwright(self) -> Playwright:
+        """The started Playwright; sessions exist only after the start."""
+        assert self._driver is not None
+        return self._driver.playwright
+
+    @property
+    def driver_alive(self) -> bool:
+        return self._driver is not None and self._driver.alive
+
+    async def open_session(self, request: SessionRequest) -> PlaywrightSession:
+        """A fresh context with its page. Raises Failed."""
+        tab, chromium = await self.open_tab(request, None)
+        return PlaywrightSession(self, self._clock, request, chromium, tab)
+
+    async def open_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]:
+        """A context in the right browser; a browser that does not give one is killed and started again, once."""
+        try:
+            return await self._try_tab(request, state)
+        except (PlaywrightError, TimeoutError):
+            pass
+        try:
+            return await self._try_tab(request, state)
+        except (PlaywrightError, TimeoutError) as error:
+            raise Failed(self._refused(error)) from error
+
+    async def _try_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]:
+        chromium = await self._chromium(request.hosts)
+        viewport = self._settings.viewport
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                tab = await Tab.open(chromium, request, self._clock, self.refusing_proxy, viewport, state)
+        except (PlaywrightError, TimeoutError):
+            chromium.kill()
+            raise
+        chromium.sessions += 1
+        return tab, chromium
+
+    @staticmethod
+    def _refused(error: Exception) -> Failure:
+        code = "BROWSER_UNRESPONSIVE" if isinstance(error, TimeoutError) else "BROWSER_CRASHED"
+        return Failure(code, f"the browser gives no page: {_first_line(error)}", cause=error)
+
+    async def release(self, chromium: Chromium) -> None:
+        """A session is over."""
+        chromium.sessions -= 1
+        main = self._running.get(self._main_rules or "") is chromium
+        if chromium.sessions <= 0 and not main:
+            self._running = {rules: known for rules, known in self._running.items() if known is not chromium}
+            await chromium.close()
+
+    async def close(self) -> None:
+        """End every browser and Playwright itself. Bounded."""
+        await asyncio.gather(*(chromium.close() for chromium in self._running.values()))
+        self._running.clear()
+        if self._driver is not None:
+            await self._driver.stop()
+            self._driver = None
+        self._closed_port.close()
+
+    async def _chromium(self, hosts: Mapping[str, int]) -> Chromium:
+        rules = resolver_rules(hosts)
+        async with self._lock:
+            running = self._running.get(rules)
+            if self.driver_alive and running is not None and running.alive:
+                return running
+            if running is not None:
+                running.kill()
+            launched = await self._launch(rules)
+            self._running[rules] = launched
+            if self._main_rules is None:
+                self._main_rules = rules
+            return launched
+
+    async def _live_driver(self) -> Driver:
+        if self._driver is not None and not self._driver.alive:
+            await self._driver.stop()
+            self._driver = None
+        if self._driver is None:
+            self._driver = await Driver.start(self._temp)
+        return self._driver
+
+    async def _launch(self, rules: str) -> Chromium:
+        driver = await self._live_driver()
+        own = Path(driver.playwright.chromium.executable_path)
+        executable = None if self._settings.channel else find(self._settings, own, os.environ)
+        unsandboxed = no_sandbox_reason()
+        args = [*_ARGS, *(["--no-sandbox"] if unsandboxed else []), *self._settings.args]
+        if rules:
+            args.append(f"--host-resolver-rules={rules}")
+        try:
+            browser = await driver.playwright.chromium.launch(
+                executable_path=executable,
+                channel=self._settings.channel,
+                headless=not self._settings.headed,
+                slow_mo=self._settings.slowmo,
+                args=args,
+                timeout=LAUNCH_SECONDS * 1000,
+                env={**os.environ, "TMPDIR": str(self._temp)},
+                handle_sigint=False,
+            )
+            chromium = await Chromium.of(browser)
+        except PlaywrightError as error:
+            message = f"the browser does not start: {executable or self._settings.channel}: {_first_line(error)}"
+            raise Failed(Failure("BROWSER_LAUNCH_FAILED", message, details={"log": error.message[-2000:]})) from error
+        sandbox = f"sandbox off ({unsandboxed})" if unsandboxed else "sandbox on"
+        self.described = f"Chromium {browser.version} ({executable or self._settings.channel}), {sandbox}"
+        return chromium
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]

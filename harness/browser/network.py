@@ -1,0 +1,127 @@
+"""Network errors and HTTP statuses as Failures. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from harness.failure import Effect, Failure
+
+NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
+_EXACT = {
+    "ERR_CONNECTION_REFUSED": "NET_CONNECTION_REFUSED",
+    "ERR_CONNECTION_RESET": "NET_CONNECTION_RESET",
+    "ERR_CONNECTION_CLOSED": "NET_CONNECTION_RESET",
+    "ERR_CONNECTION_ABORTED": "NET_CONNECTION_RESET",
+    "ERR_CONTENT_LENGTH_MISMATCH": "NET_CONNECTION_RESET",
+    "ERR_INVALID_CHUNKED_ENCODING": "NET_CONNECTION_RESET",
+    "ERR_INCOMPLETE_CHUNKED_ENCODING": "NET_CONNECTION_RESET",
+    "ERR_EMPTY_RESPONSE": "NET_EMPTY_RESPONSE",
+    "ERR_INTERNET_DISCONNECTED": "NET_OFFLINE",
+    "ERR_TIMED_OUT": "NET_TIMEOUT",
+    "ERR_CONNECTION_TIMED_OUT": "NET_TIMEOUT",
+    "ERR_TOO_MANY_REDIRECTS": "NET_TOO_MANY_REDIRECTS",
+    "ERR_UNSAFE_PORT": "NET_BLOCKED",
+    "ERR_ACCESS_DENIED": "NET_BLOCKED",
+    "ERR_UNKNOWN_URL_SCHEME": "NET_BLOCKED",
+    "ERR_DISALLOWED_URL_SCHEME": "NET_BLOCKED",
+}
+_PREFIXES = {
+    "ERR_NAME_": "NET_DNS",
+    "ERR_DNS_": "NET_DNS",
+    "ERR_CERT_": "NET_TLS",
+    "ERR_SSL_": "NET_TLS",
+    "ERR_BAD_SSL_": "NET_TLS",
+    "ERR_BLOCKED_BY_": "NET_BLOCKED",
+}
+_POLICY_ERRORS = ("ERR_PROXY_CONNECTION_FAILED", "ERR_TUNNEL_CONNECTION_FAILED")
+_NOT_SENT = {"NET_DNS", "NET_CONNECTION_REFUSED", "NET_OFFLINE", "NET_BLOCKED", "NET_TLS", "POLICY_DOMAIN"}
+_API_ERRORS = (
+    (r"ECONNREFUSED", "NET_CONNECTION_REFUSED"),
+    (r"ENOTFOUND|EAI_AGAIN", "NET_DNS"),
+    (r"socket hang up", "NET_EMPTY_RESPONSE"),
+    (r"ECONNRESET|EPIPE|\baborted\b", "NET_CONNECTION_RESET"),
+    (r"ETIMEDOUT|Timeout \d+ms exceeded", "NET_TIMEOUT"),
+    (r"EPROTO|CERT|certificate", "NET_TLS"),
+    (r"EHOSTUNREACH|ENETUNREACH|Parse Error", "NET_FAILED"),
+    (r"Invalid URL", "INVALID_INPUT"),
+)
+
+
+def net_error(text: str) -> str | None:
+    """Chromium's name of the cause, out of any text that has it."""
+    found = NET_ERROR.search(text)
+    return found[1] if found else None
+
+
+def code_of(error: str, policed: bool = False) -> str:
+    """The catalog's code of `ERR_...`. `policed`: a proxy stands for the domains that are not allowed."""
+    if policed and error in _POLICY_ERRORS:
+        return "POLICY_DOMAIN"
+    if error in _EXACT:
+        return _EXACT[error]
+    return next((code for prefix, code in _PREFIXES.items() if error.startswith(prefix)), "NET_FAILED")
+
+
+def net_failure(error: str, url: str, policed: bool = False, effect: Effect | None = None) -> Failure:
+    """The Failure of a request that ended in `net::ERR_...`."""
+    code = code_of(error, policed)
+    message = f"net::{error} at {url}"
+    if code == "POLICY_DOMAIN":
+        message = f"{url} is outside of the task's allowed_domains"
+    return Failure(
+        code, message, details={"url": url, "net_error": f"net::{error}"}, effect=effect or effect_of(code)
+    )
+
+
+def effect_of(code: str) -> Effect:
+    """Refused or unresolved means not sent (DESIGN 4.2); anything else may have arrived."""
+    return Effect.NONE if code in _NOT_SENT else Effect.POSSIBLE
+
+
+def api_failure(text: str, url: str) -> Failure:
+    """The Failure of an API request that got no answer; `text` is Playwright's message."""
+    code = next((code for pattern, code in _API_ERRORS if re.search(pattern, text)), "NET_FAILED")
+    return Failure(code, f"{text} ({url})", details={"url": url}, effect=effect_of(code))
+
+
+def status_failure(
+    status: int, url: str, headers: Mapping[str, str], now: datetime, effect: Effect = Effect.NONE
+) -> Failure | None:
+    """The Failure of an HTTP status of 400 and above; None below. `headers` have lower-case names."""
+    if status < 400:
+        return None
+    details: dict[str, Any] = {"url": url, "status": status}
+    waits = status in (429, 503)
+    return Failure(
+        status_code(status),
+        f"HTTP {status} from {url}",
+        details=details,
+        retry_after=retry_after(headers.get("retry-after", ""), now) if waits else None,
+        effect=effect,
+    )
+
+
+def status_code(status: int) -> str:
+    """The catalog's code of an HTTP status of 400 and above."""
+    if status in (401, 403):
+        return "AUTHENTICATION_FAILED"
+    if status == 429:
+        return "HTTP_RATE_LIMITED"
+    if status in (502, 503, 504):
+        return "HTTP_UNAVAILABLE"
+    return "HTTP_SERVER_ERROR" if status >= 500 else "HTTP_CLIENT_ERROR"
+
+
+def retry_after(value: str, now: datetime) -> float | None:
+    """Seconds out of a `Retry-After` header: a number, or an HTTP date."""
+    if value.strip().isdecimal():
+        return float(value)
+    try:
+        at = parsedate_to_datetime(value)
+        return max(0.0, (at - now).total_seconds())
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,45 @@
+"""Looking at the page: the page functions of the assertion language, and `text`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from playwright.async_api import Locator, Page
+
+_READ = """
+(matches, [what, name]) => {
+  const first = matches[0];
+  const field = e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName);
+  switch (what) {
+    case 'exists': return matches.length > 0;
+    case 'count': return matches.length;
+    case 'visible': return matches.some(e => {
+      const box = e.getBoundingClientRect();
+      return box.width > 0 && box.height > 0 && e.checkVisibility({visibilityProperty: true});
+    });
+    case 'text': return first ? (field(first) ? first.value : first.innerText ?? first.textContent) : null;
+    case 'value': return first ? (field(first) ? first.value : first.getAttribute('value')) : null;
+    case 'attr': return first ? first.getAttribute(name) : null;
+  }
+}
+"""
+_TEXT = """
+e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName) ? e.value : e.innerText ?? e.textContent
+"""
+ELEMENT_FUNCTIONS = frozenset({"exists", "text", "value", "attr", "count", "visible"})
+
+
+async def read_page(page: Page, function: str, selector: str | None, name: str | None) -> Any:
+    """One page function, now: one call to the page. A missing element is None (`count` 0, `exists` false)."""
+    if function == "url":
+        return page.url
+    if function == "title":
+        return await page.title()
+    if function not in ELEMENT_FUNCTIONS or selector is None:
+        raise ValueError(f"no such page function: {function}")
+    return await page.locator(selector).evaluate_all(_READ, [function, name])
+
+
+async def text_of(locator: Locator, ms: float) -> str:
+    """Text of the first match, or the value of a field; waits for it at most `ms` milliseconds."""
+    return str(await locator.first.evaluate(_TEXT, timeout=ms))

@@ -1,0 +1,99 @@
+"""One browser context with its main page, and all that watches it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import BrowserContext, CDPSession, Page, StorageState
+from playwright.async_api import Error as PlaywrightError
+
+from harness.browser.chromium import Chromium
+from harness.browser.domains import bypass
+from harness.browser.facts import answers
+from harness.browser.request import SessionRequest
+from harness.browser.watch import PageWatch
+from harness.resilience import Clock
+
+
+@dataclass(slots=True)
+class Tab:
+    """A context and its page. A session replaces it when it can no longer be trusted."""
+
+    context: BrowserContext
+    page: Page
+    watch: PageWatch
+    control: CDPSession
+    """Made before anything can hang: it can end an endless loop."""
+    har: Path | None
+    traced: bool = False
+
+    @classmethod
+    async def open(
+        cls,
+        chromium: Chromium,
+        request: SessionRequest,
+        clock: Clock,
+        proxy: str,
+        viewport: tuple[int, int],
+        state: StorageState | None,
+    ) -> Tab:
+        """Make context and page. Raises what Playwright raises."""
+        har = None if request.recording == "minimal" else _new_har(request.folder)
+        options = context_options(request, chromium.user_agent, proxy, viewport, state, har)
+        context = await chromium.browser.new_context(**options)
+        if request.start is not None:
+            await context.clock.set_system_time(request.start)
+        watch = PageWatch(clock, request.on_request_failed)
+        page = await context.new_page()
+        watch.attach(context, page)
+        tab = cls(context, page, watch, await context.new_cdp_session(page), har)
+        if request.traced_from_start:
+            await tab.trace()
+        return tab
+
+    async def freed(self, seconds: float) -> bool:
+        """Whether the page answers, after ending a script that keeps it busy: the page's state is kept."""
+        if await answers(self.page, seconds):
+            return True
+        try:
+            async with asyncio.timeout(seconds):
+                await self.control.send("Runtime.terminateExecution")
+        except (TimeoutError, PlaywrightError):
+            return False
+        return await answers(self.page, seconds)
+
+    async def trace(self) -> None:
+        """Record snapshots and screenshots from now on."""
+        if not self.traced:
+            self.traced = True
+            await self.context.tracing.start(screenshots=True, snapshots=True, sources=False)
+
+
+def context_options(
+    request: SessionRequest,
+    user_agent: str,
+    proxy: str,
+    viewport: tuple[int, int],
+    state: StorageState | None,
+    har: Path | None,
+) -> dict[str, Any]:
+    """Options of `browser.new_context`. Pure."""
+    options: dict[str, Any] = {
+        "user_agent": f"{user_agent} harness-world/{request.world}",
+        "viewport": {"width": viewport[0], "height": viewport[1]},
+        "accept_downloads": True,
+    }
+    if request.allowed_domains:
+        options["proxy"] = {"server": proxy, "bypass": bypass(request.allowed_domains)}
+    if state is not None:
+        options["storage_state"] = state
+    if har is not None:
+        options |= {"record_har_path": har, "record_har_mode": "full", "record_har_content": "embed"}
+    return options
+
+
+def _new_har(folder: Path) -> Path:
+    return folder / f"har-{len(list(folder.glob('har-*.har'))) + 1}.har"

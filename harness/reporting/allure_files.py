@@ -1,0 +1,88 @@
+"""What Allure wants beside the results: environment, executor, categories, `allurerc.mjs`; written once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.reporting.categories import grouped_codes
+from harness.reporting.documents import write_json, write_text
+
+RC = "allurerc.mjs"
+
+
+def write_allure_files(results: Path, environment: Mapping[str, str], environ: Mapping[str, str]) -> None:
+    """`environment` is shown in the report; `environ` is the process's, in which a CI system says who it is."""
+    write_text(results / "environment.properties", environment_properties(environment))
+    write_json(results / "categories.json", categories())
+    write_text(results / RC, allurerc())
+    if executor := executor_of(environ):
+        write_json(results / "executor.json", executor)
+
+
+def environment_properties(environment: Mapping[str, str]) -> str:
+    """Java properties: one `key=value` a line, in ASCII."""
+    return "".join(f"{_escaped(key, ' =:#!')}={_escaped(value, '')}\n" for key, value in environment.items())
+
+
+def _escaped(text: str, special: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "")
+    escaped = "".join("\\" + letter if letter in special else letter for letter in escaped)
+    return "".join(letter if ord(letter) < 128 else _unicode(letter) for letter in escaped)
+
+
+def _unicode(letter: str) -> str:
+    units = letter.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
+
+
+def categories() -> list[dict[str, object]]:
+    """Allure 2: a failure's message carries its code (console.headline, or `CODE: message`)."""
+    return [
+        {"name": name, "matchedStatuses": ["failed", "broken"], "messageRegex": rf"(?s).*\b(?:{'|'.join(codes)})\b.*"}
+        for name, codes in grouped_codes().items()
+    ]
+
+
+def allurerc(*, single_file: bool = False) -> str:
+    """Allure 3: categories by the label `code`; grouped by family and episode."""
+    matched = ",\n".join(
+        f"    {{ name: {json.dumps(name)}, matchers: [{{ labels: {{ code: /^(?:{'|'.join(codes)})$/ }} }}] }}"
+        for name, codes in grouped_codes().items()
+    )
+    options = 'reportLanguage: "en", groupBy: ["feature", "story"]' + (", singleFile: true" if single_file else "")
+    return (
+        "// Written by pytest-taskspec. The Allure 3 configuration of these results.\n"
+        "export default {\n"
+        '  name: "Tasks",\n'
+        f"  categories: [\n{matched},\n  ],\n"
+        f"  plugins: {{ awesome: {{ options: {{ {options} }} }} }},\n"
+        "};\n"
+    )
+
+
+def executor_of(environ: Mapping[str, str]) -> dict[str, object]:
+    """executor.json of the CI system this runs on; empty on a developer's machine."""
+    if "GITHUB_ACTIONS" in environ:
+        base = f"{environ.get('GITHUB_SERVER_URL', '')}/{environ.get('GITHUB_REPOSITORY', '')}"
+        url = f"{base}/actions/runs/{environ.get('GITHUB_RUN_ID', '')}"
+        return _executor(
+            "GitHub Actions", "github", environ.get("GITHUB_WORKFLOW"), environ.get("GITHUB_RUN_NUMBER"), url
+        )
+    if "GITLAB_CI" in environ:
+        return _executor(
+            "GitLab CI", "gitlab", environ.get("CI_JOB_NAME"), environ.get("CI_PIPELINE_IID"), environ.get("CI_JOB_URL")
+        )
+    if "JENKINS_URL" in environ:
+        return _executor(
+            "Jenkins", "jenkins", environ.get("JOB_NAME"), environ.get("BUILD_NUMBER"), environ.get("BUILD_URL")
+        )
+    return {}
+
+
+def _executor(name: str, kind: str, build: str | None, number: str | None, url: str | None) -> dict[str, object]:
+    found: dict[str, object] = {"name": name, "type": kind, "buildName": f"{build or name} #{number or '?'}"}
+    if number and number.isdecimal():
+        found["buildOrder"] = int(number)
+    return found | ({"buildUrl": url} if url else {})

@@ -1,0 +1,103 @@
+"""Puts a finished task into the running Allure test: steps, attachments, labels. Without --alluredir it does nothing.
+
+To be called on pytest's main thread, while the task's item runs: what other threads tell Allure is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import allure_commons
+from allure_commons.model2 import Attachment, Label, Parameter, TestResult, TestStepResult
+from allure_commons.reporter import AllureReporter
+from allure_commons.utils import uuid4
+
+from harness.plan import Plan
+from harness.record import TaskResult
+from harness.reporting.allure_steps import milliseconds, step_results
+from harness.reporting.attachments import TEXT, Content, on_failing_step, on_test
+from harness.reporting.redaction import Redactor
+
+
+class AllureSink:
+    """Knows where the running Allure test is, and writes into it."""
+
+    def __init__(
+        self, redactor: Redactor | None = None, kept: Callable[[Plan], Iterable[Path]] = lambda _plan: ()
+    ) -> None:
+        """`kept` gives the files a passing task's steps kept (DirectoryArchive.kept)."""
+        self._redactor = redactor or Redactor()
+        self._kept = kept
+
+    def finish(self, plan: Plan, result: TaskResult, browser: str = "") -> None:
+        """Everything about one finished task."""
+        test = running_test()
+        if test is None:
+            return
+        redactor = self._redactor.plus(plan.secrets)
+        steps = step_results(result, redactor)
+        test.steps.extend(step for _, step in steps)
+        failing = next((step for record, step in reversed(steps) if record.index == result.failed_index), None)
+        contents = [*on_test(result, redactor), *map(Content.of, self._kept(plan) if result.ok else ())]
+        written = {content: _attach(test, content) for content in contents}
+        if failing is not None:
+            for content in on_failing_step(result, redactor):
+                _attach(failing, content, written.get(content))
+        _describe(test, plan, result, browser)
+
+    def settle(self, result: TaskResult) -> None:
+        """Give the test the times at which the task really ran; to be called after the item's call phase."""
+        test = running_test()
+        if test is not None:
+            test.start = milliseconds(result.started)
+            test.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
+
+    def attach_text(self, name: str, text: str) -> None:
+        """One more text on the running test, redacted."""
+        test = running_test()
+        if test is not None:
+            _attach(test, Content(name, TEXT, "txt", data=self._redactor.text(text)))
+
+
+_get_test: Callable[..., Any] = partial(AllureReporter.get_test, uuid=None)
+_uuid: Callable[[], Any] = uuid4
+
+
+def running_test() -> TestResult | None:
+    """The Allure result of the item that runs now; None without --alluredir."""
+    for _, plugin in allure_commons.plugin_manager.list_name_plugin():
+        reporter = getattr(plugin, "allure_logger", None)
+        if isinstance(reporter, AllureReporter):
+            found: TestResult | None = _get_test(reporter)
+            return found
+    return None
+
+
+def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
+    """Labels for the categories; parameters are excluded, so that the test keeps its history."""
+    if result.failure is not None:
+        test.labels.append(Label("error_type", str(result.failure.type)))
+        test.labels.append(Label("code", result.failure.code))
+    if result.error is not None and result.error.expected:
+        test.labels.append(Label("expected", "true"))
+    values = {"seed": plan.spec.seed, "browser": browser, "final_state": result.final_state}
+    for name, value in values.items():
+        if value != "":
+            test.parameters.append(Parameter(name=name, value=str(value), excluded=True))
+
+
+def _attach(parent: TestResult | TestStepResult, content: Content, source: str | None = None) -> str:
+    """The name of the attached file; one that is already there (`source`) is only referred to."""
+    if source is None:
+        source = f"{_uuid()}-attachment.{content.extension}"
+        hook: Any = allure_commons.plugin_manager.hook
+        if content.path is not None:
+            hook.report_attached_file(source=str(content.path), file_name=source)
+        else:
+            hook.report_attached_data(body=content.data, file_name=source)
+    parent.attachments.append(Attachment(name=content.name, source=source, type=content.mime))
+    return source

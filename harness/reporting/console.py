@@ -1,0 +1,120 @@
+"""What a failed task prints: one screen, plain text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from os.path import relpath
+from typing import Any
+
+from harness.plan import Plan
+from harness.record import TaskResult
+from harness.report import note
+from harness.reporting.redaction import Redactor
+from harness.reporting.table import Row, place, shortened, table
+
+_TRIED, _MESSAGE, _DIFF, _WARNINGS, _CONSOLE = 5, 3, 4, 2, 3
+"""How many lines of each a screen has room for."""
+
+
+def failure_text(plan: Plan, result: TaskResult, width: int = 100, redactor: Redactor | None = None) -> str:
+    """At most 35 lines of `width`: where, what was tried, why, and where the evidence is. Without secrets."""
+    lines = (_headline(result), *_body(plan, result, width))
+    return (redactor or Redactor()).plus(plan.secrets).text("\n".join(line.rstrip() for line in lines))
+
+
+def headline(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
+    """The first line alone; Allure's categories know the failure's code by it."""
+    return (redactor or Redactor()).plus(plan.secrets).text(_headline(result))
+
+
+def _headline(result: TaskResult) -> str:
+    failure = result.failure
+    if failure is None:
+        return f"{result.task_id} {result.final_state} after {result.elapsed:.1f} s"
+    where = {"pre": "at a precondition", "end": "at the success criteria"}
+    index = -1 if result.failed_index is None else result.failed_index
+    name = place(index, result.steps_total)
+    at = where.get(name, f"at step {name} of {result.steps_total}")
+    return f"{result.task_id} {result.final_state}: {failure.type} ({failure.code}) {at}"
+
+
+def _body(plan: Plan, result: TaskResult, width: int) -> Iterator[str]:
+    if plan.source:
+        yield f"  {shortened(plan.source, width - 2)}"
+    yield from _table(list(table(plan, result)), width)
+    yield from _tried(result, width)
+    if result.failure is not None:
+        yield from _wrapped("message", result.failure.message, width, _MESSAGE)
+        yield from _comparison(result, width)
+        yield from _wrapped("hint", result.failure.hint, width, 2)
+    yield from _list("warnings", [f"{w.type}: {w.message}" for w in result.warnings], width, _WARNINGS)
+    yield from _surroundings(result, width)
+
+
+def _table(rows: list[Row], width: int) -> Iterator[str]:
+    act = max((len(row.act) for row in rows), default=0)
+    target = min(max((len(row.target) for row in rows), default=0), max(10, width - act - 40))
+    for row in rows:
+        mark = ">" if row.failing else " "
+        time = "" if row.seconds is None else f"{row.seconds:6.1f} s"
+        tries = f"{row.attempts} attempts" if row.attempts > 1 else ""
+        name = shortened(row.target, target)
+        yield f"  {mark} {row.place:>3}  {row.act:<{act}}  {name:<{target}}  {row.status:<7} {time}  {tries}"
+
+
+def _tried(result: TaskResult, width: int) -> Iterator[str]:
+    record = next((r for r in reversed(result.history) if r.index == result.failed_index), None)
+    if record is not None and record.retries:
+        yield from _list("tried", [note(attempt) for attempt in record.attempts], width, _TRIED)
+
+
+def _comparison(result: TaskResult, width: int) -> Iterator[str]:
+    assertion = result.failure.assertion if result.failure else None
+    if assertion is None:
+        return
+    yield f"  expected: {shortened(_shown(assertion.expected), width - 12)}"
+    yield f"  actual:   {shortened(_shown(assertion.actual), width - 12)}"
+    for line in assertion.diff.splitlines()[:_DIFF]:
+        yield f"    {line[: width - 4]}"
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) and value.strip() == value != "" else repr(value)
+
+
+def _surroundings(result: TaskResult, width: int) -> Iterator[str]:
+    context = result.error.context if result.error else None
+    if context is not None:
+        if context.url:
+            yield f"  url: {shortened(context.url, width - 7)}"
+        yield from _list("console", list(context.browser_console_logs)[-_CONSOLE:], width, _CONSOLE)
+    if result.artifacts is not None:
+        yield f"  artifacts: {relpath(result.artifacts)}"
+
+
+def _list(title: str, items: list[str], width: int, most: int) -> Iterator[str]:
+    if items:
+        yield f"  {title}:"
+    for item in _few(items, most):
+        yield f"    {shortened(item, width - 4)}"
+
+
+def _few(items: list[str], most: int) -> list[str]:
+    """The first ones and the last, when there are too many."""
+    if len(items) <= most:
+        return items
+    first = items[: max(1, most - 2)]
+    last = items[-1:] if most > 2 else []
+    return [*first, f"... {len(items) - len(first) - len(last)} more", *last]
+
+
+def _wrapped(title: str, text: str, width: int, most: int) -> Iterator[str]:
+    if not text:
+        return
+    lines = textwrap.wrap(" ".join(text.split()), max(20, width - 4 - len(title)), break_on_hyphens=False)
+    if len(lines) > most:
+        lines = [*lines[: most - 1], shortened(" ".join(lines[most - 1 :]), max(20, width - 4 - len(title)))]
+    for number, line in enumerate(lines):
+        lead = f"  {title}: " if number == 0 else " " * (len(title) + 4)
+        yield lead + line

@@ -1,0 +1,71 @@
+"""One live line on a terminal: which task is at which step, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TextIO
+
+from rich.cells import cell_len, set_cell_size
+
+from harness.events import Event, RemedyChosen, StepStarted, TaskEnded, TaskStarted
+from harness.plan import Plan
+from harness.recovery import Retry, Substitute
+from harness.reporting.redaction import Redactor
+from harness.reporting.table import place, shortened
+
+
+class Progress:
+    """Writes behind the cursor and takes it back, so that pytest's own line stays. Off a terminal it is silent."""
+
+    def __init__(self, stream: TextIO, room: Callable[[], int] = lambda: 79, redactor: Redactor | None = None) -> None:
+        """`room` tells how many columns are free behind the cursor."""
+        self._stream = stream
+        self._room = room
+        self._redactor = redactor or Redactor()
+        self._shown = 0
+        self._on = stream.isatty()
+
+    def on(self, event: Event) -> None:
+        if not self._on:
+            return
+        if isinstance(event, TaskEnded):
+            self.clear()
+        elif text := line(event):
+            self._show(self._redactor.plus(event.plan.secrets).text(text))
+
+    def clear(self) -> None:
+        """Take the line away, as before other output."""
+        if self._shown:
+            self._stream.write(f"\x1b[{self._shown}D\x1b[K")
+            self._stream.flush()
+            self._shown = 0
+
+    def _show(self, text: str) -> None:
+        self.clear()
+        printable = "".join(letter if letter.isprintable() else " " for letter in text)
+        size = min(cell_len(printable), max(0, self._room() - 1))
+        self._stream.write(set_cell_size(printable, size))
+        self._stream.flush()
+        self._shown = size
+
+
+def line(event: Event) -> str:
+    """What an event says in one line; empty for one that changes nothing on the screen."""
+    match event:
+        case TaskStarted(plan=plan):
+            return f" {plan.task_id}"
+        case StepStarted(plan=plan, index=index, step=step):
+            return f" {_where(plan, index)} {step.act}"
+        case RemedyChosen(plan=plan, index=index, failure=failure, remedy=Retry(after=after), number=number):
+            wait = f" in {after:.1f} s" if after else ""
+            return f" {_where(plan, index)} retry {number}{wait}: {shortened(failure.message, 200)}"
+        case RemedyChosen(plan=plan, index=index, remedy=Substitute(selector=selector)):
+            return f" {_where(plan, index)} trying {shortened(selector, 100)}"
+        case _:
+            return ""
+
+
+def _where(plan: Plan, index: int) -> str:
+    total = len(plan.steps)
+    name = {"pre": "preconditions", "end": "success criteria"}.get(place(index, total))
+    return f"{plan.task_id} {name or f'step {index} of {total}'}"

@@ -1,0 +1,75 @@
+"""The step table of a terminal report: some steps before the failure, the failing one, the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.plan import Plan
+from harness.record import StepRecord, TaskResult
+from harness.reporting.redaction import MARK
+from harness.reporting.secrets import is_secret_name
+from harness.spec.steps import Step
+
+BEFORE = 3
+"""Steps shown before the failing one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table. `seconds` covers all attempts, not the waits between them."""
+
+    place: str
+    act: str
+    target: str
+    status: str
+    seconds: float | None = None
+    attempts: int = 1
+    failing: bool = False
+
+
+def table(plan: Plan, result: TaskResult) -> Iterator[Row]:
+    """The rows around the failure; nothing for a result without one."""
+    failed, total = result.failed_index, result.steps_total
+    if failed is None:
+        return
+    records = {record.index: record for record in result.history}
+    stop = min(failed, total)
+    for index in range(max(0, stop - BEFORE), stop):
+        yield _row(plan, index, total, records.get(index), failed)
+    yield _row(plan, failed, total, records.get(failed), failed)
+    if max(failed, -1) + 1 < total:
+        following = max(0, failed + 1)
+        yield _row(plan, following, total, records.get(following), failed)
+
+
+def place(index: int, total: int) -> str:
+    """`4`, or in words for what comes before and after the steps."""
+    return "pre" if index < 0 else "end" if index >= total else str(index)
+
+
+def described(step: Step) -> str:
+    """What a step works on; a password is not shown."""
+    value = getattr(step, "value", None)
+    if step.act == "type" and is_secret_name(step.target or ""):
+        value = MARK
+    found = getattr(step, "url", None) or getattr(step, "expr", None) or step.target or ""
+    return f"{found} = {value!r}" if found and value is not None else str(found or (value if value is not None else ""))
+
+
+def _row(plan: Plan, index: int, total: int, record: StepRecord | None, failed: int) -> Row:
+    step = record.step if record else plan.steps[index] if 0 <= index < len(plan.steps) else None
+    act, target = (step.act, described(step)) if step else ("", "")
+    if record is None or not record.attempts:
+        return Row(
+            place(index, total), act, target, "FAILED" if index == failed else "not run", failing=index == failed
+        )
+    seconds = sum(attempt.seconds for attempt in record.attempts)
+    status = "skipped" if record.skipped else "ok" if record.passed else "FAILED"
+    return Row(place(index, total), act, target, status, seconds, len(record.attempts), index == failed)
+
+
+def shortened(text: str, width: int) -> str:
+    """One line of at most `width` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: max(0, width - 1)] + "…"

@@ -1,0 +1,75 @@
+"""What became of one task, as a small document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from harness.failure import Failure, Family
+from harness.plan import Plan
+from harness.record import StepRecord, TaskResult
+from harness.reporting.redaction import Redactor
+from harness.spec.task import FinalState
+
+
+class TaskRecord(BaseModel):
+    """One task of a run, small enough to keep and to send from an xdist worker to its controller."""
+
+    model_config = ConfigDict(frozen=True)
+
+    task_id: str
+    key: str
+    final_state: FinalState
+    source: str = ""
+    error_type: str | None = None
+    code: str | None = None
+    family: Family | None = None
+    step_index: int | None = None
+    message: str = ""
+    expected: bool = Field(False, description="It failed, and `expect` declares that.")
+    seconds: float = 0
+    steps_completed: int = 0
+    steps_total: int = 0
+    retries: int = 0
+    warnings: tuple[dict[str, JsonValue], ...] = ()
+    recoveries: tuple[tuple[Family, bool], ...] = Field(
+        (), description="Each step that went on after a failure: of which family, and whether that was got over."
+    )
+    artifacts: str | None = None
+
+    @property
+    def ok(self) -> bool:
+        return self.final_state in ("completed", "partial_success")
+
+
+def task_record(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> TaskRecord:
+    """The record of a result; its texts are redacted."""
+    redactor = (redactor or Redactor()).plus(plan.secrets)
+    failure = result.failure
+    return TaskRecord(
+        task_id=result.task_id,
+        key=result.key,
+        final_state=result.final_state,
+        source=plan.source,
+        error_type=str(failure.type) if failure else None,
+        code=failure.code if failure else None,
+        family=failure.family if failure else None,
+        step_index=result.failed_index,
+        message=redactor.text(failure.message) if failure else "",
+        expected=bool(result.error and result.error.expected),
+        seconds=round(result.elapsed, 3),
+        steps_completed=result.steps_completed,
+        steps_total=result.steps_total,
+        retries=result.retries,
+        warnings=tuple(redactor.json(warning.as_json()) for warning in result.warnings),
+        recoveries=tuple(pair for record in result.history for pair in _recoveries(record)),
+        artifacts=str(result.artifacts) if result.artifacts else None,
+    )
+
+
+def _recoveries(record: StepRecord) -> Iterable[tuple[Family, bool]]:
+    """A family was got over when the step passed, or in the end failed of something else."""
+    tried = (a.outcome.family for a in record.attempts[:-1] if isinstance(a.outcome, Failure))
+    last = None if record.passed else record.failure
+    return [(family, last is None or last.family is not family) for family in dict.fromkeys(tried)]

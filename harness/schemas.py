@@ -1,0 +1,92 @@
+"""JSON Schemas, generated from the models; `schemas/` holds them as files (a test compares)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+
+from harness.report import ErrorReport
+from harness.spec.memory import MemoryKV
+from harness.spec.task import TaskSpec
+from harness.spec.trace import Trace
+from harness.spec.vocabulary import ACTS, FAULTS, RULES
+
+BASE = "https://pytest-taskspec.dev/schemas/"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+Schema = dict[str, Any]
+
+
+def schemas() -> dict[str, Schema]:
+    """File name -> schema."""
+    return {
+        name: {"$schema": DIALECT, "$id": BASE + name, **document}
+        for name, document in {
+            "task_spec.schema.json": _task_spec(),
+            "error_report.schema.json": _error_report(),
+            "trace.schema.json": Trace.model_json_schema(),
+            "memory_kv.schema.json": MemoryKV.model_json_schema(),
+        }.items()
+    }
+
+
+def _task_spec() -> Schema:
+    """What files may hold: shorthands, settings of any strategy, keys of one's own (DESIGN 4.1)."""
+    schema = TaskSpec.model_json_schema()
+    schema["properties"] = {"$schema": {"type": "string"}, **schema["properties"]}
+    definitions: dict[str, Schema] = schema["$defs"]
+    for rule, strategies in RULES.items():
+        definitions["Rulebook"]["properties"][rule] = _rule(rule, strategies, definitions)
+    for models, tag in ((ACTS.values(), "act"), (FAULTS.values(), "kind")):
+        _require(definitions, models, tag)
+    return _pruned(schema)
+
+
+def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Mapping[str, Schema]) -> Schema:
+    """A strategy's name alone, or an object with the settings of all strategies, as specs/003 2.1 prints it."""
+    settings: Schema = {}
+    for model in strategies.values():
+        settings = {**definitions[model.__name__]["properties"], **settings}
+    settings["strategy"] = {"type": "string", "enum": list(strategies)}
+    words: list[Schema] = [{"type": "string", "enum": list(strategies)}]
+    if name == "on_network_error":
+        words.append({"type": "string", "pattern": "^retry_[0-9]{1,3}_times?$"})
+    mapping = {"type": "object", "additionalProperties": False, "properties": settings}
+    absent: list[Schema] = [{"type": "null"}] if name == "on_state_inconsistency" else []
+    return {"anyOf": [*words, mapping, *absent]}
+
+
+def _require(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]], tag: str) -> None:
+    """pydantic holds the tag for optional, for it has a default; in a file it is what tells the models apart."""
+    for model in models:
+        definition = definitions[model.__name__]
+        definition["properties"][tag].pop("default", None)
+        definition["required"] = [tag, *definition.get("required", [])]
+
+
+def _error_report() -> Schema:
+    """Only what specs/003 3.1 requires is required."""
+    schema = ErrorReport.model_json_schema()
+    for definition in schema["$defs"].values():
+        definition.pop("required", None)
+    return schema
+
+
+def _pruned(schema: Schema) -> Schema:
+    """Without the definitions that nothing refers to any more."""
+    definitions = schema["$defs"]
+    used: set[str] = set()
+    fresh = _mentioned({key: value for key, value in schema.items() if key != "$defs"})
+    while fresh:
+        used |= fresh
+        fresh = set().union(*(_mentioned(definitions[name]) for name in fresh)) - used
+    return {**schema, "$defs": {name: value for name, value in definitions.items() if name in used}}
+
+
+def _mentioned(node: Any) -> set[str]:
+    if isinstance(node, dict):
+        here = {node["$ref"].rpartition("/")[2]} if isinstance(node.get("$ref"), str) else set()
+        return here.union(*map(_mentioned, node.values()))
+    return set().union(*map(_mentioned, node)) if isinstance(node, list) else set()

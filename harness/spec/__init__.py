@@ -1,0 +1,1 @@
+"""Task files: their models, loading with file:line:column problems, checks, interpolation."""

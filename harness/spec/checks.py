@@ -1,0 +1,189 @@
+"""What the models alone cannot see: one part of a task against another, against the disk, against this version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+from harness.failure import CATALOG
+from harness.spec.expressions import expression_problems, reference_problems, unknown_channel
+from harness.spec.faults import DelayedState, Refuse
+from harness.spec.origin import Origin
+from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
+from harness.spec.steps import Api, Open, Step, Upload
+from harness.spec.suite import check_suite
+from harness.spec.task import TaskSpec
+from harness.spec.vocabulary import REQUIRED, REQUIRED_RULES, WARNINGS
+
+__all__ = ["check_spec", "check_steps", "check_suite", "strict_problems"]
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_HOST = re.compile(r"[^\s/:?#@]+")
+SCHEMES = ("http", "https", "about")
+
+_LATER = {
+    "checkpoints": "checkpoints",
+    "state_bindings": "state bindings",
+    "repairs": "repairs",
+    "budget": "a budget",
+    "parametrize": "parametrize",
+}
+
+
+def check_spec(
+    spec: TaskSpec,
+    origin: Origin,
+    folder: Path,
+    channels: frozenset[str] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> list[Problem]:
+    """All that is wrong with a task whose types are right."""
+    return [
+        *_task_id(spec, origin),
+        *_time(spec, origin),
+        *_domains(spec, origin),
+        *_later(spec, origin),
+        *check_steps(spec.steps, origin, folder),
+        *_faults(spec, origin, channels),
+        *_expect(spec, origin),
+        *reference_problems(spec, origin, environ),
+        *expression_problems(spec, origin, channels),
+    ]
+
+
+def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """It is a directory name under `errors/`."""
+    if problem := _name_problem(spec.task_id):
+        yield origin.problem(("task_id",), f"a task_id {problem}", found=shown(spec.task_id))
+
+
+def _name_problem(name: str) -> str | None:
+    if "/" in name or "\\" in name:
+        return "must not hold a path separator"
+    if ".." in name:
+        return "must not hold `..`"
+    if name.startswith("."):
+        return "must not begin with a dot"
+    if _CONTROL.search(name):
+        return "must not hold control characters"
+    if name != name.strip() or not name:
+        return "must not begin or end with a space"
+    return "has at most 200 characters" if len(name) > 200 else None
+
+
+def _time(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    if spec.time is None:
+        return
+    try:
+        zoned = datetime.fromisoformat(spec.time).tzinfo is not None
+    except ValueError:
+        zoned = False
+    if not zoned:
+        expected = "ISO 8601 with a zone, such as 2025-11-16T09:00:00Z"
+        yield origin.problem(("time",), "not a point in time", expected=expected, found=shown(spec.time))
+
+
+def _domains(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    for number, name in enumerate(spec.allowed_domains):
+        if not _HOST.fullmatch(name):
+            yield _not_a_host(("allowed_domains", number), name, origin)
+
+
+def _not_a_host(path: Way, name: str, origin: Origin) -> Problem:
+    return origin.problem(path, "not a host name", expected="a host such as shop.local", found=shown(name))
+
+
+def _later(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """What the schema of specs/003 names and this version does not do is refused, never ignored."""
+    for name, words in _LATER.items():
+        if getattr(spec, name):
+            yield origin.problem((name,), f"{words} is not available in this version", hint=f"drop `{name}`", key=True)
+    if spec.fallback_plan.enabled:
+        yield origin.problem(("fallback_plan", "enabled"), "a fallback plan is not available in this version")
+    for rule, strategy in spec.error_recovery.unavailable():
+        path = ("error_recovery", rule)
+        yield origin.problem(path, f"the strategy `{strategy}` of {rule} is not available in this version")
+
+
+def check_steps(steps: tuple[Step, ...], origin: Origin, folder: Path) -> Iterator[Problem]:
+    """Files to upload, URLs and names of screenshots. What still holds a reference is looked at when it is resolved."""
+    for number, step in enumerate(steps):
+        path: Way = ("steps", number)
+        if isinstance(step, Upload):
+            yield from _uploads(step, path, origin, folder)
+        if isinstance(step, Open | Api) and (found := _SCHEME.match(step.url)) and found[1].lower() not in SCHEMES:
+            hint = "write http:// in front of a host" if "." in found[1] or found[1] == "localhost" else ""
+            message = f"URLs of the scheme `{found[1]}:` are not allowed"
+            yield origin.problem((*path, "url"), message, expected=listed(SCHEMES[:2]), hint=hint)
+        if step.screenshot_id and "${" not in step.screenshot_id and (problem := _name_problem(step.screenshot_id)):
+            yield origin.problem((*path, "screenshot_id"), f"a screenshot_id {problem}")
+
+
+def _uploads(step: Upload, path: Way, origin: Origin, folder: Path) -> Iterator[Problem]:
+    several = isinstance(step.value, list)
+    for number, name in enumerate([step.value] if isinstance(step.value, str) else step.value):
+        place: Way = (*path, "value", number) if several else (*path, "value")
+        if "${" not in name and (problem := _upload_problem(name, folder)):
+            yield origin.problem(place, problem, expected="a file in the task's folder", found=shown(name))
+
+
+def _upload_problem(name: str, folder: Path) -> str | None:
+    if "\0" in name:
+        return "not a file name"
+    if PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor or PureWindowsPath(name).drive:
+        return "the path is absolute"
+    if ".." in PureWindowsPath(name).parts:
+        return "the path leaves the task's folder"
+    try:
+        there = (folder / name).resolve()
+    except (OSError, RuntimeError):
+        return "the path cannot be followed"
+    if not there.is_relative_to(folder.resolve()):
+        return "the path leaves the task's folder through a link"
+    return None if there.is_file() else "there is no such file"
+
+
+def _faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
+    for number, fault in enumerate(spec.faults):
+        path: Way = ("faults", number)
+        if spec.steps and fault.step >= len(spec.steps):
+            expected = f"0 to {len(spec.steps) - 1}"
+            yield origin.problem((*path, "step"), "there is no such step", expected=expected, found=shown(fault.step))
+        if isinstance(fault, Refuse) and "${" not in fault.host and not _HOST.fullmatch(fault.host):
+            yield _not_a_host((*path, "host"), fault.host, origin)
+        if isinstance(fault, DelayedState) and channels is not None and fault.channel not in channels:
+            yield unknown_channel((*path, "channel"), fault.channel, channels, origin)
+
+
+def _expect(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    expect = spec.expect
+    if expect is None:
+        return
+    for number, word in enumerate(expect.warnings):
+        if word not in WARNINGS:
+            hint = did_you_mean(word, WARNINGS)
+            yield origin.problem(("expect", "warnings", number), f"there is no warning `{word}`", hint=hint)
+    if expect.code is not None and expect.code not in CATALOG:
+        hint = did_you_mean(expect.code, CATALOG) or "see docs/error-codes.md"
+        yield origin.problem(("expect", "code"), f"there is no code `{expect.code}`", hint=hint)
+    elif expect.code is not None and expect.error_type not in (None, CATALOG[expect.code].error_type):
+        expected = f"{CATALOG[expect.code].error_type}, the error_type of {expect.code}"
+        yield origin.problem(("expect", "error_type"), "does not fit the code", expected=expected)
+    if expect.step_index is not None and spec.steps and expect.step_index > len(spec.steps):
+        expected = f"-1 (preconditions) to {len(spec.steps)} (success criteria)"
+        found = shown(expect.step_index)
+        yield origin.problem(("expect", "step_index"), "there is no such step", expected=expected, found=found)
+
+
+def strict_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """`--taskspec-strict`: the `required` of the schema printed in specs/003 2.1."""
+    for name in REQUIRED:
+        if name not in spec.model_fields_set:
+            yield origin.problem((name,), f"the key `{name}` is missing (strict)")
+    if "error_recovery" in spec.model_fields_set:
+        for name in REQUIRED_RULES:
+            if name not in spec.error_recovery.model_fields_set:
+                yield origin.problem(("error_recovery", name), f"the key `{name}` is missing (strict)")

@@ -1,0 +1,183 @@
+"""What pydantic complains of, in plain words and with a place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from harness.spec.origin import Origin
+from harness.spec.problems import Problem, Way, did_you_mean, listed, nearest, shown
+from harness.spec.steps import PLANNED_ACTS
+from harness.spec.vocabulary import choices_at, keys_at, tag_at
+
+_EXPECTED = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "bool_type": "true or false",
+    "tuple_type": "a list",
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+_SCALARS = ("a whole number", "a number", "true or false")
+_UNQUOTED = re.compile(r"-?\d+(?:\.\d+)?|true|false")
+_BOUNDS = {
+    "greater_than": "more than {gt:g}",
+    "greater_than_equal": "at least {ge:g}",
+    "less_than": "less than {lt:g}",
+    "less_than_equal": "at most {le:g}",
+    "string_too_short": "at least {min_length} character(s)",
+    "string_too_long": "at most {max_length} characters",
+    "too_short": "at least {min_length} item(s)",
+    "too_long": "at most {max_length} items",
+}
+
+
+def complaints(error: ValidationError, data: Any, origin: Origin) -> Iterator[tuple[Way, str, Problem]]:
+    """Path, pydantic's type of error, and the problem, one for each place; unions give one for all their members."""
+    by_path: dict[Way, list[Any]] = {}
+    for each in error.errors(include_url=False):
+        by_path.setdefault(_path(each, data), []).append(each)
+    for path, errors in by_path.items():
+        inner = (other for other in by_path if len(other) > len(path) and other[: len(path)] == path)
+        if len(errors) == 1 or next(inner, None) is None:  # else a list whose items say more
+            yield path, errors[0]["type"], _problem(path, errors, data, origin)
+
+
+def _path(error: Any, data: Any) -> Way:
+    """Where the error is; pydantic's own names of union members are dropped."""
+    path: Way = ()
+    node = data
+    parts: Way = error["loc"]
+    for number, part in enumerate(parts):
+        if tag_at(parts[:number]) is not None and number == 2:
+            continue
+        if isinstance(node, dict) and (part in node or (error["type"] == "missing" and number == len(parts) - 1)):
+            node = node.get(str(part))
+        elif isinstance(node, list) and isinstance(part, int):
+            node = node[part]
+        else:
+            continue
+        path = (*path, part)
+    return path
+
+
+def _problem(path: Way, errors: list[Any], data: Any, origin: Origin) -> Problem:
+    error, value = errors[0], at(data, path)
+    match error["type"]:
+        case "extra_forbidden":
+            return unknown_key(path, data, origin)
+        case "union_tag_invalid":
+            return _unknown_choice(path, value, origin)
+        case "literal_error" | "enum":
+            return _unknown_word(path, value, error["ctx"]["expected"], origin)
+        case name if name in _BOUNDS:
+            expected = _BOUNDS[name].format(**error["ctx"])
+            return origin.problem(path, "out of range", expected=expected, found=shown(value))
+        case _:
+            return _plain(path, error, origin) or _wrong_type(path, errors, value, origin)
+
+
+def _plain(path: Way, error: Any, origin: Origin) -> Problem | None:
+    """What needs no look at the value: something is missing, or a model has said it in its own words."""
+    match error["type"]:
+        case "missing":
+            return origin.problem(path, f"the key `{path[-1]}` is missing")
+        case "union_tag_not_found":
+            return origin.problem(path, f"the key `{tag_at(path)}` is missing", expected=listed(choices_at(path)))
+        case "value_error":
+            return origin.problem(path, str(error["ctx"]["error"]))
+        case _:
+            return None
+
+
+def _unknown_word(path: Way, value: Any, expected: str, origin: Origin) -> Problem:
+    words = [word.strip("'") for word in expected.replace(" or ", ", ").split(", ")]
+    hint = did_you_mean(value, words) if isinstance(value, str) else ""
+    return origin.problem(path, "not a known word", expected=listed(words), found=shown(value), hint=hint)
+
+
+def _wrong_type(path: Way, errors: list[Any], value: Any, origin: Origin) -> Problem:
+    words = list(dict.fromkeys(_EXPECTED.get(each["type"], each["msg"]) for each in errors))
+    if {"a whole number", "a number"} <= set(words):
+        words.remove("a whole number")
+    if len(errors) > 1 and _takes_list(errors):
+        words.append("a list")
+    hint = _advice(words, value, origin)
+    return origin.problem(path, "wrong type", expected=listed(words), found=shown(value), hint=hint)
+
+
+def _advice(words: list[str], value: Any, origin: Origin) -> str:
+    """How to write what was probably meant."""
+    if "text" not in words:
+        unquoted = isinstance(value, str) and _UNQUOTED.fullmatch(value) and words[0] in _SCALARS
+        return "write it without quotes" if unquoted else ""
+    if isinstance(value, int | float):
+        return "put it in quotes"
+    if origin.main is not None and origin.main.is_json:
+        return ""
+    if value is None:
+        return "in YAML `#` begins a comment and an empty value is null: put the text in quotes"
+    return "in YAML [ and { begin lists and mappings: put a text that begins so in quotes"
+
+
+def _takes_list(errors: list[Any]) -> bool:
+    return any(str(part).startswith("list[") for each in errors for part in each["loc"]) and not any(
+        each["type"] == "list_type" for each in errors
+    )
+
+
+def _unknown_choice(path: Way, value: Any, origin: Origin) -> Problem:
+    """An act, strategy or kind of fault that there is not, or not yet."""
+    tag, choices = tag_at(path) or "", choices_at(path)
+    place, word = ((*path, tag), value.get(tag)) if isinstance(value, dict) else (path, value)
+    if not isinstance(word, str):
+        return origin.problem(place, f"not a known {tag}", expected=listed(choices), found=shown(word))
+    if tag == "act" and word in PLANNED_ACTS:
+        message = f"the act `{word}` is not available in this version"
+        return origin.problem(place, message, expected=listed(choices), found=shown(word))
+    hint = did_you_mean(word, choices)
+    return origin.problem(place, f"not a known {tag}", expected=listed(choices), found=shown(word), hint=hint)
+
+
+def unknown_key(path: Way, data: Any, origin: Origin) -> Problem:
+    """A key that the mapping around it does not take."""
+    around, key = path[:-1], str(path[-1])
+    known = [name for name in keys_at(around, at(data, around)) if name != "$schema"]
+    hint = did_you_mean(key, known)
+    expected = listed(known) if known and len(known) < 30 else ""
+    return origin.problem(path, f"unknown key `{key}`", expected=expected, hint=hint, key=True)
+
+
+def at(data: Any, path: Way) -> Any:
+    """The value at a path; None where there is none."""
+    for part in path:
+        if isinstance(data, dict):
+            data = data.get(str(part))
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            return None
+    return data
+
+
+NEARLY = 0.85
+"""From this likeness on, an unknown top-level key is a misspelt one (`sucess_criteria`), not a key of one's own."""
+
+
+def stray_keys(keys: list[str], data: Any, origin: Origin) -> Iterator[Problem]:
+    """Top-level keys that no field has: errors when misspelt, else warnings (DESIGN 4.1)."""
+    known = keys_at((), data)
+    for key in keys:
+        if key == "$schema":
+            continue
+        if nearest(key, known, NEARLY):
+            yield unknown_key((key,), data, origin)
+        else:
+            hint = "it has no effect"
+            yield origin.problem((key,), f"unknown key `{key}`", hint=hint, key=True, severity="warning")

@@ -1,0 +1,32 @@
+"""Names of tasks as names of directories: safe and different on every disk."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+LONGEST = 120
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\..*)?", re.IGNORECASE)
+
+
+def slug(name: str) -> str:
+    """The name itself where it is safe, else what is safe of it with a short hash of all of it."""
+    safe = _UNSAFE.sub("_", name)[:LONGEST].strip(".")
+    if _RESERVED.fullmatch(safe):
+        safe = f"_{safe}"
+    return safe if safe == name else f"{safe}-{_hash(name)}"
+
+
+def unique_keys(names: Iterable[str]) -> dict[str, str]:
+    """Name -> directory name. Those that only case tells apart get a hash: some disks do not see it."""
+    slugs = {name: slug(name) for name in names}
+    taken = Counter(found.casefold() for found in slugs.values())
+    return {name: found if taken[found.casefold()] == 1 else f"{found}-{_hash(name)}" for name, found in slugs.items()}
+
+
+def _hash(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()[:8]

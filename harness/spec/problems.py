@@ -1,0 +1,109 @@
+"""What is wrong with a task's file, and where: values that read well in a terminal."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Way = tuple[str | int, ...]
+"""Keys and indices from the top of a document."""
+
+Severity = Literal["error", "warning"]
+
+LONGEST_SHOWN = 60
+_BARE_KEY = re.compile(r"[\w$-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong. Lines and columns count from 1; None where there is no file to point into."""
+
+    file: str
+    line: int | None
+    column: int | None
+    path: str
+    message: str
+    expected: str = ""
+    found: str = ""
+    hint: str = ""
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+        head = ": ".join(part for part in (place, self.path, self.message) if part)
+        more = (("expected", self.expected), ("found", self.found), ("hint", self.hint))
+        return "\n".join([head, *(f"  {name}: {text}" for name, text in more if text)])
+
+
+class SpecError(ValueError):
+    """A task that cannot be used; all of its problems at once."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(self.problems)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))
+
+
+def dotted(path: Way) -> str:
+    """`('steps', 3, 'selector')` as `steps[3].selector`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _BARE_KEY.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{_shortened(repr(part))}]"
+    return text
+
+
+_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "text"),
+    (list, "a list"),
+    (dict, "a mapping"),
+)
+
+
+def kind(value: Any) -> str:
+    """What a JSON value is, in plain words."""
+    return next((words for type_, words in _KINDS if isinstance(value, type_)), "nothing (null)")
+
+
+def shown(value: Any) -> str:
+    """A JSON value and what it is, shortened: `text 'abc'`, `a list [1, 2]`."""
+    if value is None:
+        return kind(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return f"{kind(value)} {_shortened(text)}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 3] + "..."
+
+
+def nearest(word: str, words: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known word that was probably meant."""
+    return next(iter(difflib.get_close_matches(word, list(words), 1, cutoff)), None)
+
+
+def did_you_mean(word: str, words: Iterable[str]) -> str:
+    """A hint; empty when no known word is near."""
+    meant = nearest(word, words)
+    return f"did you mean `{meant}`?" if meant else ""
+
+
+def listed(words: Iterable[str]) -> str:
+    """`a, b or c`."""
+    *first, last = words
+    return f"{', '.join(first)} or {last}" if first else last

@@ -1,0 +1,123 @@
+"""One file of a task: its text, its data, and the place of everything in it."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from harness.spec.json_reader import json_spans, read_json
+from harness.spec.problems import Problem, SpecError, Way, shown
+from harness.spec.text import MAX_BYTES, Flaw, Span, UnreadableError, inside, line_and_column
+from harness.spec.yaml_reader import read_yaml
+
+_WIDE = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that was read. Places are worked out when the first one is asked for: most files have no problems."""
+
+    file: str
+    """As shown to people."""
+    text: str
+    data: Any
+    is_json: bool
+
+    @cached_property
+    def spans(self) -> Mapping[Way, Span]:
+        if self.is_json:
+            return json_spans(self.text)
+        spans: dict[Way, Span] = {}
+        read_yaml(self.text, spans)
+        return spans
+
+    def place(self, path: Way, key: bool = False, within: tuple[str, int] | None = None) -> tuple[int, int]:
+        """Line and column of a value, of its key, or of a character in it; of what is around it when it is not there.
+
+        `within` is a string value and an offset in it.
+        """
+        spans = self.spans
+        there = path
+        while there not in spans:
+            there = there[:-1]
+        span = spans[there]
+        offset = span.start
+        if key and there == path and span.key is not None:
+            offset = span.key
+        elif within is not None and there == path:
+            offset = inside(self.text, span, *within)
+        return line_and_column(self.text, offset)
+
+
+def file_label(path: Path) -> str:
+    """A path as shown to people: relative where it is below the working directory."""
+    return str(path).removeprefix(f"{Path.cwd()}{os.sep}")
+
+
+def read_source(path: Path) -> Source:
+    """Read a JSON file, or a YAML file under any other name. Raises SpecError."""
+    file = file_label(path)
+    text = _text(path, file)
+    is_json = path.suffix.lower() == ".json"
+    if not text.strip():
+        raise _bad(file, "the file is empty")
+    try:
+        data = read_json(text) if is_json else read_yaml(text)
+        if "\\ud" in text.lower():
+            _check_characters(data)
+    except UnreadableError as error:
+        raise SpecError(_problem(file, text, flaw) for flaw in error.flaws) from None
+    if data is None:
+        raise _bad(file, "the file is empty")
+    return Source(file, text, data, is_json)
+
+
+def read_mapping(path: Path) -> Source:
+    """`read_source` for a file that must hold a mapping at its top."""
+    source = read_source(path)
+    if not isinstance(source.data, dict):
+        raise _bad(source.file, "not a mapping", "keys and values, such as `task_id: ...`", shown(source.data))
+    return source
+
+
+def _text(path: Path, file: str) -> str:
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise _bad(file, f"the file cannot be read: {error.strerror or error}") from None
+    if len(raw) > MAX_BYTES:
+        raise _bad(file, "the file is too large", f"at most {MAX_BYTES // 1024} KiB")
+    if raw.startswith(_WIDE):
+        raise _bad(file, "the file is not UTF-8", "UTF-8", "UTF-16 or UTF-32", "save it as UTF-8")
+    try:
+        return raw.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start].decode("utf-8", "replace")
+        line, column = line_and_column(before, len(before))
+        found = f"the byte 0x{raw[error.start]:02x}"
+        problem = Problem(file, line, column, "", "the file is not UTF-8", "UTF-8", found, "save it as UTF-8")
+        raise SpecError([problem]) from None
+
+
+def _check_characters(data: Any) -> None:
+    """Half of a surrogate pair (`"\\ud800"`) is no character and cannot be written to any report."""
+    try:
+        json.dumps(data, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise UnreadableError([Flaw(0, r"a text holds half of a surrogate pair (\ud800 to \udfff)")]) from None
+
+
+def _problem(file: str, text: str, flaw: Flaw) -> Problem:
+    line, column = line_and_column(text, min(flaw.offset, len(text)))
+    return Problem(file, line, column, "", flaw.message, hint=flaw.hint)
+
+
+def _bad(file: str, message: str, expected: str = "", found: str = "", hint: str = "") -> SpecError:
+    return SpecError([Problem(file, 1, 1, "", message, expected, found, hint)])

@@ -1,0 +1,104 @@
+"""A channel over HTTP: GET reads, PUT restores, PATCH merges (RFC 7386), POST <url>/reset resets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+
+from harness.criteria.paths import PathError, Segment, list_index, segments
+from harness.world.channel import MAX_DOCUMENT, assigned, refused, unreadable
+
+ADDRESS = "127.0.0.1"
+
+
+class HttpChannel:
+    """Speaks for one world by its User-Agent. Raises ValueError for a URL that is not http(s)."""
+
+    def __init__(self, name: str, url: str, *, timeout: float, hosts: Mapping[str, int]) -> None:
+        """`timeout` is seconds for one request; `hosts` maps names to ports on 127.0.0.1."""
+        self._name = name
+        self._url = httpx2.URL(url)
+        if self._url.scheme not in ("http", "https") or not self._url.host:
+            raise ValueError(f"channel `{name}`: {url!r} is no http:// URL")
+        self._timeout = timeout
+        self._port = {host.lower(): port for host, port in hosts.items()}.get(self._url.host.lower())
+        self._writing = asyncio.Lock()
+        self._client = httpx2.AsyncClient(trust_env=False, timeout=timeout)
+
+    async def read(self, world: str) -> Any:
+        body = await self._request("GET", self._url, world)
+        try:
+            return json.loads(body)
+        except (ValueError, RecursionError) as error:
+            raise unreadable(self._name, f"GET {self._url} did not answer with JSON: {error}", error) from error
+
+    async def write(self, world: str, path: str, value: Any) -> None:
+        """One PATCH where a merge patch can say it; else the document is read, changed and put back."""
+        patch = self._patch(path, value)
+        if patch is not None:
+            await self._request("PATCH", self._url, world, patch)
+            return
+        async with self._writing:
+            await self.restore(world, assigned(self._name, await self.read(world), path, value))
+
+    async def restore(self, world: str, document: Any) -> None:
+        await self._request("PUT", self._url, world, document)
+
+    async def reset(self, world: str) -> None:
+        url = self._url.copy_with(path=f"{self._url.path.rstrip('/')}/reset")
+        await self._request("POST", url, world)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    def _patch(self, path: str, value: Any) -> dict[str, Any] | None:
+        """The merge patch for a value: null would remove it, and an object would be merged instead of written."""
+        try:
+            way = segments(path)
+        except PathError as error:
+            raise refused(self._name, f"cannot write to {path!r}: {error}") from error
+        if not way or value is None or isinstance(value, dict) or not all(map(_plain, way)):
+            return None
+        patch = value
+        for key in reversed(way):
+            patch = {key: patch}
+        return dict(patch)
+
+    async def _request(self, method: str, url: httpx2.URL, world: str, body: Any = None) -> bytes:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._exchange(method, url, world, body)
+        except (TimeoutError, httpx2.TimeoutException) as error:
+            raise unreadable(self._name, f"{method} {url}: no answer within {self._timeout:g} s", error) from error
+        except httpx2.ConnectError as error:
+            port = f" on port {self._port}" if self._port else ""
+            raise unreadable(self._name, f"{method} {url}: nothing listens{port} ({error})", error) from error
+        except httpx2.HTTPError as error:
+            raise unreadable(self._name, f"{method} {url}: {error or type(error).__name__}", error) from error
+
+    async def _exchange(self, method: str, url: httpx2.URL, world: str, body: Any) -> bytes:
+        target = url if self._port is None else url.copy_with(host=ADDRESS, port=self._port)
+        headers = {"Host": url.netloc.decode("ascii"), "User-Agent": f"harness-channel harness-world/{world}"}
+        content = None
+        if body is not None or method == "PUT":
+            headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            content = json.dumps(body).encode()
+        received = bytearray()
+        async with self._client.stream(method, target, headers=headers, content=content) as response:
+            async for chunk in response.aiter_bytes():
+                received += chunk
+                if len(received) > MAX_DOCUMENT:
+                    raise unreadable(self._name, f"{method} {url}: the answer is larger than {MAX_DOCUMENT} bytes")
+        if not response.is_success:
+            shown = received[:200].decode(errors="replace")
+            raise unreadable(self._name, f"{method} {url} answered {response.status_code}: {shown}")
+        return bytes(received)
+
+
+def _plain(segment: Segment) -> bool:
+    """Whether a merge patch can follow it: a key that is no index."""
+    return isinstance(segment, str) and list_index(segment) is None

@@ -1,0 +1,88 @@
+"""Memory entries by world, in one SQLite file."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+_SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS memory (
+    world TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, ts TEXT NOT NULL, source TEXT NOT NULL,
+    confidence REAL NOT NULL, PRIMARY KEY (world, key)
+)
+"""
+_PUT: Final = """
+INSERT INTO memory (world, key, value, ts, source, confidence) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (world, key) DO UPDATE SET
+    value = excluded.value, ts = excluded.ts, source = excluded.source, confidence = excluded.confidence
+"""
+_GET: Final = "SELECT key, value, ts, source, confidence FROM memory WHERE world = ? ORDER BY rowid"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One MemoryKV entry (DESIGN 4.9). `ts` is ISO 8601, UTC, in whole seconds."""
+
+    key: str
+    value: Any
+    ts: str
+    source: str
+    confidence: float = 1.0
+
+    @classmethod
+    def at(cls, key: str, value: Any, moment: datetime, source: str) -> Entry:
+        return cls(key, value, timestamp(moment), source)
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("key", "value", "ts", "source", "confidence")}
+
+
+def timestamp(moment: datetime) -> str:
+    """`2025-11-16T09:00:23Z`."""
+    return moment.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _encode(value: Any) -> str:
+    """As JSON; a number that JSON does not know becomes null, as in the browser's own JSON.stringify."""
+    return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None))
+
+
+class MemoryStore:
+    """The entries of every world. May be used from several threads; several processes may share the file."""
+
+    def __init__(self, path: Path | str = ":memory:") -> None:
+        """Open or make the file; raises sqlite3.DatabaseError when it is no database."""
+        if path != ":memory:":
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db.execute("PRAGMA journal_mode = WAL")
+        # What a task remembers is test data: speed counts, and a power cut may lose the last entries.
+        self._db.execute("PRAGMA synchronous = OFF")
+        self._db.execute(_SCHEMA)
+
+    def put(self, world: str, entry: Entry) -> None:
+        """Write an entry, in place of the one with its key. Raises TypeError for what is not JSON."""
+        value = _encode(entry.value)
+        with self._lock:
+            self._db.execute(_PUT, (world, entry.key, value, entry.ts, entry.source, entry.confidence))
+
+    def entries(self, world: str) -> dict[str, Entry]:
+        """Key -> entry, in the order of their first writing."""
+        with self._lock:
+            rows = self._db.execute(_GET, (world,)).fetchall()
+        return {key: Entry(key, json.loads(value), *rest) for key, value, *rest in rows}
+
+    def clear(self, world: str) -> None:
+        """Forget a world."""
+        with self._lock:
+            self._db.execute("DELETE FROM memory WHERE world = ?", (world,))
+
+    def close(self) -> None:
+        with self._lock:
+            self._db.close()

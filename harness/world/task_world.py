@@ -1,0 +1,85 @@
+"""Memory and environment of one task or episode, as the engine sees them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from harness.failure import Failed
+from harness.plan import Plan
+from harness.resilience import Clock
+from harness.world.channels import Channels
+from harness.world.memory import Entry, MemoryStore, timestamp
+
+INITIAL = "initial"
+"""The source of entries that stand in the task's file."""
+
+
+class TaskWorld:
+    """Implements `harness.ports.World`; the world id is the plan's."""
+
+    def __init__(self, plan: Plan, store: MemoryStore, channels: Channels, clock: Clock) -> None:
+        self._plan = plan
+        self._store = store
+        self._channels = channels
+        self._clock = clock
+        self._begun = clock.now()
+
+    def memory(self) -> Mapping[str, Any]:
+        """Key -> value."""
+        return {key: entry.value for key, entry in self._store.entries(self._plan.world).items()}
+
+    def remember(self, key: str, value: Any, source: str) -> None:
+        """Write an entry. Raises TypeError for a value that is not JSON."""
+        self._store.put(self._plan.world, Entry.at(key, value, self._now(), source))
+
+    def entries(self) -> dict[str, Any]:
+        """Key -> MemoryKV entry (key, value, ts, source, confidence)."""
+        return {key: entry.as_json() for key, entry in self._store.entries(self._plan.world).items()}
+
+    async def channel(self, name: str) -> Any:
+        """The document of a channel, now. Raises Failed."""
+        return await self._channels.read(name, self._plan.world)
+
+    async def merge(self, name: str, path: str, value: Any) -> None:
+        """Write one value into a channel. Raises Failed."""
+        await self._channels.write(name, self._plan.world, path, value)
+
+    async def snapshot(self) -> dict[str, Any]:
+        """Every channel's document; a channel that cannot be read is `{"error": ...}`."""
+        names = tuple(self._channels.names)
+        return dict(zip(names, await asyncio.gather(*(self._document(name) for name in names)), strict=True))
+
+    async def begin(self) -> None:
+        """Initial memory, the world's clock. Raises Failed when a channel's clock cannot be set.
+
+        The world of an episode keeps what its earlier tasks wrote, over the initial entries; any other world is
+        emptied first, so that a rerun starts from the same state.
+        """
+        self._begun = self._clock.now()
+        if self._plan.spec.episode_id is None:
+            self._store.clear(self._plan.world)
+        known = self._store.entries(self._plan.world)
+        for key, value in self._plan.spec.memory.items():
+            if key not in known:
+                self.remember(key, value, INITIAL)
+        await self._set_clocks()
+
+    async def _set_clocks(self) -> None:
+        if self._plan.start is not None:
+            now = timestamp(self._plan.start)
+            await asyncio.gather(*(self.merge(name, path, now) for name, path in self._channels.clocks.items()))
+
+    async def _document(self, name: str) -> Any:
+        try:
+            return await self.channel(name)
+        except Failed as error:
+            return {"error": error.failure.message}
+
+    def _now(self) -> datetime:
+        """The time in the world: the task's `time` and what has passed since, else the time of day."""
+        if self._plan.start is None:
+            return self._clock.wall()
+        return self._plan.start + timedelta(seconds=self._clock.now() - self._begun)

@@ -1,0 +1,90 @@
+"""A project of its own for each test, on demo sites that all of them share."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PYPROJECT = """
+[tool.harness.services.demo]
+command = ["{{python}}", "-m", "harness.demo", "--port", "{base}"]
+hosts = {{ {hosts} }}
+health = "http://world.local/health"
+identity = {{ service = "taskspec-demo" }}
+
+[tool.harness.channels.env]
+url = "http://world.local/env"
+clock = "world.now"
+"""
+
+
+@pytest.fixture(scope="session")
+def sites() -> Iterator[dict[str, int]]:
+    """Host -> port of the demo sites, running."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness.demo", "--port", "0"], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    hosts = json.loads(process.stdout.readline())["hosts"]
+    yield hosts
+    process.send_signal(signal.SIGTERM)
+    process.wait(10)
+
+
+class Project:
+    """A folder with tasks, and pytest run in it as a user would."""
+
+    def __init__(self, pytester: pytest.Pytester, sites: dict[str, int]) -> None:
+        self.pytester = pytester
+        self.path = Path(pytester.path)
+        hosts = ", ".join(f'"{host}" = {port}' for host, port in sites.items())
+        (self.path / "pyproject.toml").write_text(PYPROJECT.format(base=min(sites.values()), hosts=hosts), "utf-8")
+        (self.path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+
+    def task(self, task_id: str, **spec: Any) -> Path:
+        """Write a task; without steps it opens the shop."""
+        document = {
+            "task_id": task_id,
+            "goal": f"goal of {task_id}",
+            "timeout": 60,
+            "step_timeout": 10,
+            "error_recovery": {"on_element_not_found": {"wait_seconds": 1}},
+            "steps": [{"act": "open", "url": "http://shop.local/"}],
+            **spec,
+        }
+        path = self.path / f"{task_id}.task.json"
+        path.write_text(json.dumps(document, indent=1), "utf-8")
+        return path
+
+    def run(self, *args: str, timeout: float = 120) -> pytest.RunResult:
+        return self.pytester.runpytest_subprocess("-p", "no:cacheprovider", *args, timeout=timeout)
+
+    def start(self, *args: str) -> subprocess.Popen[str]:
+        """pytest as a process that can be interrupted."""
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.Popen(
+            [sys.executable, "-m", "pytest", *args],
+            cwd=self.path,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def report(self, task_id: str, root: str = "errors") -> dict[str, Any]:
+        document: dict[str, Any] = json.loads((self.path / root / task_id / "error_report.json").read_text("utf-8"))
+        return document
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, sites: dict[str, int]) -> Project:
+    return Project(pytester, sites)

@@ -1,0 +1,297 @@
+"""The plugin from outside: pytest run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.acceptance.conftest import Project
+
+OPEN = {"act": "open", "url": "http://shop.local/"}
+WRONG = ["title() == 'Nothing'"]
+
+
+def test_tasks_run_beside_ordinary_tests_and_the_page_fixture(project: Project) -> None:
+    project.task("GOOD-1")
+    project.pytester.makeconftest(
+        """
+        import os, pytest
+        @pytest.fixture(scope="session")
+        def browser_type_launch_args(browser_type_launch_args):
+            from harness.browser.executable import find_executable
+            return {**browser_type_launch_args, "executable_path": str(find_executable(headed=False)),
+                    "args": ["--no-sandbox"]}
+        """
+    )
+    project.pytester.makepyfile(
+        """
+        def test_plain():
+            assert True
+
+        def test_page(page):
+            page.set_content("<h1>hi</h1>")
+            assert page.inner_text("h1") == "hi"
+        """
+    )
+    result = project.run()
+    result.assert_outcomes(passed=3)
+
+
+def test_a_failed_task_explains_itself_on_one_screen(project: Project) -> None:
+    project.task("BAD-1", steps=[OPEN, {"act": "click", "selector": "#nowhere"}, OPEN])
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    text = result.stdout.str()
+    for words in ("element_not_found (ELEMENT_NOT_FOUND) at step 1 of 3", "> ", "#nowhere", "hint:", "errors/BAD-1"):
+        assert words in text
+    assert "Traceback" not in text
+    shown = text[text.index("BAD-1 failed") : text.index("short test summary")]
+    assert len(shown.splitlines()) <= 40
+
+
+def test_every_artifact_of_a_failure_is_there(project: Project) -> None:
+    project.task("BAD-1", success_criteria=WRONG, memory={"a": 1})
+    project.run().assert_outcomes(failed=1)
+    folder = project.path / "errors" / "BAD-1"
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {
+        "error_report.json",
+        "screenshot.png",
+        "dom_snapshot.html",
+        "memory_snapshot.json",
+        "env_snapshot.json",
+        "console_logs.txt",
+        "network_logs.har",
+        "partial_trace.json",
+        "trace.zip",
+        "manifest.json",
+    }
+    report = project.report("BAD-1")
+    assert (report["error_type"], report["code"], report["step_index"]) == ("assertion_failed", "CRITERIA_UNMET", 1)
+    assert report["context"]["assertion"]["expected"] == "Nothing"
+
+
+def test_selection_by_mark_and_by_name(project: Project) -> None:
+    project.task("B-1", family="B", tags=["slow"])
+    project.task("C-1", family="C")
+    project.run("-m", "family_B").assert_outcomes(passed=1, deselected=1)
+    project.run("-m", "slow").assert_outcomes(passed=1, deselected=1)
+    project.run("-k", "C-1", "--strict-markers").assert_outcomes(passed=1, deselected=1)
+
+
+def test_lf_runs_what_failed(project: Project) -> None:
+    project.task("A-1")
+    project.task("B-1", success_criteria=WRONG)
+    project.pytester.runpytest_subprocess().assert_outcomes(passed=1, failed=1)
+    project.pytester.runpytest_subprocess("--lf").assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize("option", ["-x", "--maxfail=1"])
+def test_stopping_at_the_first_failure(project: Project, option: str) -> None:
+    project.task("A-1", priority=1, success_criteria=WRONG)
+    project.task("B-1", priority=2)
+    project.run(option).assert_outcomes(failed=1)
+
+
+def test_the_most_urgent_task_runs_first(project: Project) -> None:
+    project.task("A-LATE", priority=4)
+    project.task("B-EARLY", priority=1)
+    result = project.run("-v")
+    text = result.stdout.str()
+    assert text.index("B-EARLY") < text.index("A-LATE")
+
+
+def test_junit_xml_carries_the_outcome(project: Project) -> None:
+    project.task("BAD-1", success_criteria=WRONG)
+    project.run("--junitxml=out.xml")
+    properties = {p.get("name"): p.get("value") for p in ET.parse(project.path / "out.xml").iter("property")}
+    assert properties["final_state"] == "failed"
+    assert (properties["error_type"], properties["code"]) == ("assertion_failed", "CRITERIA_UNMET")
+    assert properties["task_artifacts"] == str(project.path / "errors" / "BAD-1")
+
+
+def test_a_task_waits_for_what_it_depends_on_and_shares_its_episode(project: Project) -> None:
+    project.task("A-2", dependencies=["B-1"], episode_id="ep", success_criteria=["mem('title') == 'x'"])
+    steps = [{**OPEN, "remember": {"title": "'x'"}}]
+    project.task("B-1", episode_id="ep", steps=steps)
+    project.run("-v").assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(("criteria", "reason"), [(WRONG, "did not pass"), ([], "not among the tasks selected")])
+def test_dependants_of_a_failed_or_missing_task_are_skipped_with_the_reason(
+    project: Project, criteria: list[str], reason: str
+) -> None:
+    project.task("B-1", success_criteria=criteria)
+    project.task("A-2", dependencies=["B-1"])
+    result = project.run("-rs", *(["-k", "A-2"] if not criteria else []))
+    assert f"depends on B-1, which {reason}" in result.stdout.str() or reason in result.stdout.str()
+    assert result.parseoutcomes()["skipped"] == 1
+
+
+def test_a_broken_file_is_one_error_and_the_others_run(project: Project) -> None:
+    project.task("GOOD-1")
+    (project.path / "broken.task.yaml").write_text("task_id: X\nsteps:\n  - {act: clik, selector: '#a'}\n", "utf-8")
+    result = project.run("--continue-on-collection-errors")
+    result.assert_outcomes(passed=1, errors=1)
+    assert "broken.task.yaml:3:" in result.stdout.str()
+    assert "click" in result.stdout.str()
+    assert "Traceback" not in result.stdout.str()
+
+
+def test_duplicate_task_ids_are_refused_by_both_names(project: Project) -> None:
+    project.task("A-1")
+    (project.path / "other.task.json").write_text((project.path / "A-1.task.json").read_text("utf-8"), "utf-8")
+    result = project.run()
+    assert result.ret != 0
+    words = result.stdout.str() + result.stderr.str()
+    assert "A-1.task.json" in words
+    assert "other.task.json" in words
+
+
+def test_under_xdist_tasks_and_groups_run_and_are_summed_up(project: Project) -> None:
+    project.task("B-1", episode_id="ep")
+    project.task("A-2", dependencies=["B-1"], episode_id="ep")
+    project.task("C-3", success_criteria=WRONG)
+    result = project.run("-n", "2")
+    result.assert_outcomes(passed=2, failed=1)
+    assert "2 completed, 1 failed" in result.stdout.str()
+    assert (project.path / "errors" / "C-3" / "error_report.json").is_file()
+
+
+def test_an_expected_failure_passes_and_an_unexpected_outcome_fails(project: Project) -> None:
+    project.task("A-1", success_criteria=WRONG, expect={"final_state": "failed", "error_type": "assertion_failed"})
+    project.task("B-1", expect={"final_state": "failed", "error_type": "assertion_failed"})
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    assert "final_state: expected failed, was completed" in result.stdout.str()
+    assert project.report("A-1")["expected"] is True
+    assert "1 failed as expected" in result.stdout.str()
+
+
+def test_a_passing_task_moves_its_old_report_away(project: Project) -> None:
+    project.task("A-1", success_criteria=WRONG)
+    project.run()
+    project.task("A-1")
+    project.run().assert_outcomes(passed=1)
+    assert not (project.path / "errors" / "A-1").exists()
+    assert list((project.path / "errors" / ".previous").glob("*/A-1/error_report.json"))
+
+
+def test_task_artifacts_go_where_they_are_asked_for(project: Project) -> None:
+    project.task("A-1", success_criteria=WRONG)
+    project.run("--task-artifacts", "elsewhere")
+    assert project.report("A-1", "elsewhere")["code"] == "CRITERIA_UNMET"
+
+
+def test_base_url_completes_relative_urls(project: Project) -> None:
+    project.task("A-1", steps=[{"act": "open", "url": "/"}], success_criteria=["url() == 'http://shop.local/'"])
+    project.run("--base-url", "http://shop.local").assert_outcomes(passed=1)
+
+
+def test_no_recovery_and_no_heal(project: Project) -> None:
+    rules = {"on_element_not_found": {"wait_seconds": 0.5, "fallback_selectors": {"#nowhere": ["body"]}}}
+    project.task("A-1", steps=[OPEN, {"act": "click", "selector": "#nowhere"}], error_recovery=rules)
+    healed = project.run()
+    healed.assert_outcomes(passed=1)
+    assert "`#nowhere` -> `body`" in healed.stdout.str()
+    project.run("--no-recovery").assert_outcomes(failed=1)
+    project.run("--no-heal").assert_outcomes(failed=1)
+
+
+def test_strict_makes_warnings_failures(project: Project) -> None:
+    rules = {"on_timeout": "abort", "on_network_error": "abort", "on_assertion_fail": "abort_silent"}
+    whole = {"family": "A", "inputs": {}, "success_criteria": ["title() != null"], "error_recovery": rules}
+    project.task("A-1", memory_keys=["never"], **whole)
+    project.run().assert_outcomes(passed=1)
+    strict = project.run("--taskspec-strict")
+    strict.assert_outcomes(failed=1)
+    assert "never" in strict.stdout.str()
+
+
+def test_timeout_scale_stretches_the_limits(project: Project) -> None:
+    steps = [OPEN, {"act": "wait", "selector": "#nowhere", "timeout": 0.5}]
+    project.task("A-1", steps=steps)
+    project.run("--timeout-scale", "3")
+    assert "1.5s" in project.report("A-1")["error_message"]
+
+
+@pytest.mark.parametrize(("tracing", "there"), [("off", False), ("on", True)])
+def test_tracing_acts(project: Project, tracing: str, there: bool) -> None:
+    project.task("A-1", success_criteria=WRONG)
+    project.run("--tracing", tracing)
+    assert (project.path / "errors" / "A-1" / "trace.zip").exists() is there
+
+
+def test_a_browser_that_is_not_there_is_one_clear_line(project: Project) -> None:
+    project.task("A-1")
+    result = project.run("--browser-executable", "/nowhere/chromium")
+    result.assert_outcomes(failed=1)
+    assert "/nowhere/chromium" in result.stdout.str()
+    assert project.report("A-1")["code"] == "BROWSER_LAUNCH_FAILED"
+
+
+def test_settings_that_cannot_be_are_a_usage_error(project: Project) -> None:
+    (project.path / "pyproject.toml").write_text("[tool.harness]\nrecordng = 'auto'\n", "utf-8")
+    project.task("A-1")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "tool.harness.recordng" in result.stderr.str()
+
+
+def test_allure_has_steps_labels_and_attachments(project: Project) -> None:
+    project.task("BAD-1", family="B", priority=1, tags=["slow"], success_criteria=WRONG)
+    project.run("--alluredir", "allure")
+    folder = project.path / "allure"
+    (document,) = [json.loads(path.read_text("utf-8")) for path in folder.glob("*-result.json")]
+    labels = {(label["name"], label["value"]) for label in document["labels"]}
+    assert {("severity", "blocker"), ("feature", "family B"), ("tag", "slow"), ("code", "CRITERIA_UNMET")} <= labels
+    assert document["status"] == "failed"
+    assert any("open" in step["name"] for step in document["steps"])
+    names = {attachment["name"] for attachment in document["attachments"]}
+    assert len(names) >= 8
+    assert {"environment.properties", "categories.json", "allurerc.mjs"} <= {path.name for path in folder.iterdir()}
+
+
+def test_interrupted_tasks_leave_a_report_and_no_process(project: Project) -> None:
+    project.task("A-1", steps=[OPEN, {"act": "wait", "value": 60}], timeout=120)
+    process = project.start()
+    family = _family_with_browser(process.pid)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    report = project.report("A-1")
+    assert (report["final_state"], report["code"]) == ("aborted", "INTERRUPTED")
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    gone, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive, output
+
+
+def _family_with_browser(pid: int) -> list[psutil.Process]:
+    """The process's descendants, once its browser shows a page."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        family = psutil.Process(pid).children(recursive=True)
+        if any("--type=renderer" in " ".join(_command(p)) for p in family):
+            time.sleep(1)
+            return psutil.Process(pid).children(recursive=True)
+        time.sleep(0.1)
+    raise AssertionError("no browser was started")
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_reruns_keep_the_evidence_of_each_attempt(project: Project) -> None:
+    project.task("A-1", success_criteria=WRONG)
+    project.run("--reruns", "1")
+    kept = [path for path in Path(project.path / "errors").rglob("error_report.json")]
+    assert len(kept) == 2

@@ -1,0 +1,68 @@
+"""The elegance budget (findings/architecture.md, section 8), as a walk over the syntax trees."""
+
+from __future__ import annotations
+
+import ast
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import harness
+
+ROOT = Path(harness.__file__).parent
+MODULES = sorted(path for path in ROOT.rglob("*.py"))
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree(path)) if isinstance(node, FUNCTION))
+
+
+def size(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_fits_the_budget(path: Path) -> None:
+    lines = path.read_text("utf-8").count("\n")
+    assert lines <= 250
+    assert {f.name: size(f) for f in functions(path) if size(f) > 40} == {}
+    assert ast.get_docstring(tree(path)) or lines < 3, "a module says what it is"
+
+
+def test_the_median_module_is_small() -> None:
+    assert statistics.median(path.read_text("utf-8").count("\n") for path in MODULES) <= 100
+
+
+def test_only_the_clock_reads_the_time_and_sleeps() -> None:
+    found = {
+        str(path.relative_to(ROOT))
+        for path in MODULES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and (node.value.id, node.attr) in {("time", "sleep"), ("time", "monotonic"), ("time", "time")}
+    }
+    assert found <= {"resilience/clock.py"}
+
+
+def test_one_place_takes_screenshots() -> None:
+    calls = [
+        path.relative_to(ROOT)
+        for path in MODULES
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "screenshot"
+    ]
+    assert {path.parts[0] for path in calls} <= {"browser", "engine"}
+    assert sum(path.parts[0] == "browser" for path in calls) == 1
+
+
+def test_no_folder_has_a_name_that_says_nothing() -> None:
+    names = {part for path in MODULES for part in path.relative_to(ROOT).with_suffix("").parts}
+    assert names & {"utils", "helpers", "managers", "handlers", "common", "misc"} == set()

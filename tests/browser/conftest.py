@@ -1,0 +1,60 @@
+"""One loop in a thread of its own, one set of browsers and one site for all browser tests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from harness.browser import Browsers
+from harness.resilience import SystemClock
+from harness.settings import BrowserSettings
+from tests.browser.site import Site
+from tests.browser.stage import Stage
+
+T = TypeVar("T")
+Run = Callable[[Coroutine[Any, Any, T]], T]
+
+
+@pytest.fixture(scope="session")
+def run() -> Iterator[Run[Any]]:
+    """Run a coroutine on the shared loop."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    yield lambda work: asyncio.run_coroutine_threadsafe(work, loop).result(60)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(5)
+    loop.close()
+
+
+@pytest.fixture(scope="session")
+def site(run: Run[Any]) -> Iterator[Site]:
+    site = Site()
+    run(site.start())
+    yield site
+    run(site.stop())
+
+
+@pytest.fixture(scope="session")
+def browsers(run: Run[Any], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsers]:
+    async def make() -> Browsers:
+        return Browsers(BrowserSettings(), SystemClock(), temp=tmp_path_factory.mktemp("t"))
+
+    browsers = run(make())
+    yield browsers
+    run(browsers.close())
+
+
+@pytest.fixture
+def stage(run: Run[Any], browsers: Browsers, site: Site, tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(browsers, site, tmp_path)
+    yield stage
+    for session in stage.sessions:
+        with suppress(TimeoutError):
+            run(session.close())

@@ -1,0 +1,149 @@
+"""A tiny site on a loopback port that answers well, badly, or not at all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import Mapping
+from urllib.parse import parse_qs, urlsplit
+
+FORM = """<!doctype html><title>Form</title>
+<form action=/saved method=get id=form>
+  <input id=name name=name aria-label="Your name"><input id=date type=date><input id=file type=file multiple>
+  <select id=colour name=colour><option value=r>Red<option value=g>Green</select>
+  <select id=many multiple><option value=a>A<option value=b>B<option value=c>C</select>
+  <label><input type=checkbox id=agree> I agree</label>
+  <div id=editable contenteditable=true></div>
+  <button id=send>Send</button>
+</form>
+<p id=out>nothing</p><p class=dup>one</p><p class=dup>two</p><p id=hidden style="display:none">hidden</p>
+<button id=plain onclick="out.textContent='clicked'">Plain</button>
+<button id=disabled disabled>No</button><button id=invisible style="display:none">No</button>
+<div style="position:relative"><button id=covered>Under</button>
+<div id=overlay class="modal bg" style="position:absolute;inset:0;background:#ccc">overlay</div></div>
+<button id=moving>Moving</button>
+<style>#moving{animation:m .1s linear infinite alternate;position:relative}@keyframes m{to{left:200px}}</style>
+<button id=late onclick="setTimeout(()=>{let p=document.createElement('p');p.id='appeared';p.textContent='Order 17 done';
+document.body.append(p)},300)">Late</button>
+<button id=alert onclick="alert('really?');out.textContent='answered'">Alert</button>
+<button id=confirm onclick="out.textContent='confirm '+confirm('sure?')">Confirm</button>
+<button id=prompt onclick="out.textContent='prompt '+prompt('who?', 'me')">Prompt</button>
+<button id=loop onclick="while(true){}">Loop</button>
+<button id=soon onclick="setTimeout(()=>{while(true){}},0)">Loop soon</button>
+<button id=busy onclick="const t=performance.now();while(performance.now()-t<900){};out.textContent='was busy'">Busy</button>
+<button id=popup onclick="window.open('/popup')">Popup</button>
+<button id=gone onclick="window.close()">Close</button>
+<button id=shout onclick="console.error('it broke');setTimeout(()=>{throw new Error('boom')},0)">Shout</button>
+<a id=hang href=/hang>hang</a><a id=dead href=/reset>dead</a><a id=next href=/saved?x=1>next</a>
+<a id=file-link href=/report.csv>file</a><a id=broken-file href=/broken.csv>broken file</a>
+<a id=elsewhere href=http://evil.test/>elsewhere</a>
+<iframe id=inner src=/inner></iframe>
+<div style="height:3000px"></div><p id=bottom>bottom</p>
+"""
+PAGES = {
+    "/": FORM,
+    "/inner": "<title>Inner</title><button id=in onclick=\"this.textContent='pressed'\">In</button>",
+    "/saved": "<title>Saved</title><p id=ok>saved</p>",
+    "/popup": "<title>Popup</title><p>popup</p>",
+    "/loop": "<title>Loop</title><p id=x>x</p><script>setTimeout(()=>{while(true){}},50)</script>",
+    "/parse-loop": "<title>Loop</title><script>while(true){}</script>",
+    "/alerts": "<title>Alerts</title><button id=go onclick=\"while(true)alert('again')\">go</button>",
+    "/tick": "<title>Tick</title><p id=n>0</p><script>let n=0;setInterval(()=>{document.getElementById('n')"
+    ".textContent=++n},20)</script>",
+    "/slow": "<title>Slow</title><p id=x>x</p><img src=/hang>",
+    "/fetch": "<title>Fetch</title><p id=a></p><script>fetch('/whoami').then(r=>r.text()).then(t=>a.textContent=t)</script>",
+    "/forget": "<title>Forget</title><script>localStorage.setItem('kept','yes')</script><p id=x>x</p>",
+}
+Answer = tuple[int, Mapping[str, str], bytes]
+
+
+class Site:
+    """One asyncio server. `hits` counts requests by path."""
+
+    def __init__(self) -> None:
+        self.hits: dict[str, int] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port: int = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            while await self._answer_one(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        method, target, _ = head.splitlines()[0].split(" ", 2)
+        pairs = (line.split(": ", 1) for line in head.splitlines()[1:] if ": " in line)
+        headers = {name.lower(): value for name, value in pairs}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        path = urlsplit(target).path
+        self.hits[path] = self.hits.get(path, 0) + 1
+        if path in ("/hang", "/reset", "/empty", "/truncated", "/garbage", "/broken.csv"):
+            await self._misbehave(path, writer)
+            return False
+        status, extra, content = answer(method, target, headers, body)
+        lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(content)}"]
+        lines += [f"{name.split('#')[0]}: {value}" for name, value in extra.items()]
+        writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + (b"" if method == "HEAD" else content))
+        await writer.drain()
+        return True
+
+    async def _misbehave(self, path: str, writer: asyncio.StreamWriter) -> None:
+        if path == "/hang":
+            await asyncio.sleep(3600)
+        if path == "/reset":
+            linger = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        if path == "/truncated":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5000\r\n\r\n<p>half")
+        if path == "/broken.csv":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/csv\r\nContent-Length: 500000\r\n")
+            writer.write(b"Content-Disposition: attachment; filename=broken.csv\r\n\r\n" + b"x" * 100_000)
+        if path == "/garbage":
+            writer.write(b"\x00\x01\x02 not http\r\n\r\n")
+        await writer.drain()
+
+
+def answer(method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    """What a well-behaved path answers."""
+    parts = urlsplit(target)
+    query = {name: values[0] for name, values in parse_qs(parts.query).items()}
+    html = {"Content-Type": "text/html; charset=utf-8"}
+    if parts.path in PAGES:
+        return 200, html, PAGES[parts.path].encode()
+    if parts.path.startswith("/status/"):
+        extra = html | ({"Retry-After": query["retry"]} if "retry" in query else {})
+        return int(parts.path.split("/")[2]), extra, b"" if "empty" in query else b"<p>status</p>"
+    if parts.path == "/redirect":
+        return 302, {"Location": query["to"]}, b""
+    if parts.path == "/circle":
+        return 302, {"Location": "/circle"}, b""
+    if parts.path == "/login":
+        return 200, html | {"Set-Cookie": "sid=s3cret; Path=/; HttpOnly", "Set-Cookie#2": "b=2; Max-Age=60"}, b"<p>in</p>"
+    if parts.path == "/logout":
+        return 200, html | {"Set-Cookie": "sid=; Path=/; Max-Age=0"}, b"<p>out</p>"
+    if parts.path == "/report.csv":
+        return 200, {"Content-Type": "text/csv", "Content-Disposition": 'attachment; filename="report.csv"'}, b"a,b\n"
+    if parts.path == "/whoami":
+        seen = {name: headers.get(name) for name in ("host", "cookie", "user-agent", "content-type")}
+        content = json.dumps({"method": method, "body": body.decode(), **seen}).encode()
+        return 200, {"Content-Type": "application/json"}, content
+    return 404, html, b"<p>no such page</p>"

@@ -1,0 +1,150 @@
+"""Hard deadlines: whatever hangs, a call ends at most half a second late, and the next one works."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import pytest
+
+from harness.browser import PlaywrightSession
+from harness.failure import Effect, Failed, Failure
+from tests.browser.stage import SHOP, Stage, failed, passed
+
+pytestmark = pytest.mark.filterwarnings("default")
+OVERSHOOT = 0.5
+STEPS: tuple[dict[str, Any], ...] = (
+    {"act": "click", "selector": "#x"},
+    {"act": "wait", "selector": "#never"},
+    {"act": "scroll"},
+    {"act": "press", "value": "Tab"},
+    {"act": "submit", "selector": "#x"},
+    {"act": "open", "url": f"http://{SHOP}/saved"},
+)
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    spent = time.monotonic() - started
+    print(f"OVERSHOOT {spent - seconds:+.3f}")
+    assert spent <= seconds + OVERSHOOT
+
+
+async def timed(session: PlaywrightSession, step: dict[str, Any], within: float = 0.8) -> Failure:
+    with at_most(within):
+        return await failed(session, step, within=within, patience=within)
+
+
+@pytest.mark.parametrize("tracing", ["off", "on"])
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step["act"])
+def test_page_in_an_endless_loop(run: Any, stage: Stage, step: dict[str, Any], tracing: str) -> None:
+    async def body() -> None:
+        session = await stage.at("/loop", tracing=tracing)
+        await asyncio.sleep(0.2)
+        failure = await timed(session, step)
+        assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
+
+    run(body())
+
+
+@pytest.mark.parametrize("tracing", ["off", "on"])
+def test_loop_in_a_click_handler(run: Any, stage: Stage, tracing: str) -> None:
+    async def body() -> None:
+        session = await stage.at(tracing=tracing)
+        failure = await timed(session, {"act": "click", "selector": "#loop"})
+        assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
+        assert failure.effect is Effect.POSSIBLE
+
+    run(body())
+
+
+def test_page_that_hangs_while_parsing(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        failure = await timed(session, {"act": "open", "url": f"http://{SHOP}/parse-loop"})
+        assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
+
+    run(body())
+
+
+@pytest.mark.parametrize("act", ["open", "api"])
+def test_server_that_never_answers(run: Any, stage: Stage, act: str) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        failure = await timed(session, {"act": act, "url": f"http://{SHOP}/hang"})
+        assert (failure.code, failure.tainted) == ("NET_TIMEOUT", False)
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
+
+    run(body())
+
+
+def test_endless_dialogs(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/alerts")
+        failure = await timed(session, {"act": "click", "selector": "#go"})
+        assert failure.code in ("DIALOG_BLOCKED", "PAGE_UNRESPONSIVE")
+        assert failure.tainted
+        assert failure.details["dialogs"]
+        with at_most(5):
+            assert await session.renew(5) is None
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
+
+    run(body())
+
+
+def test_reading_a_hung_page(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/loop")
+        await asyncio.sleep(0.2)
+        for function in ("title", "exists"):
+            with at_most(0.5), pytest.raises(Failed) as raised:
+                await session.read(function, "#x", None, 0.5)
+            assert raised.value.failure.code == "PAGE_UNRESPONSIVE"
+        with at_most(0.5):
+            text = await session.text("#x", None, 0.5)
+        assert isinstance(text, Failure)
+        assert text.code == "PAGE_UNRESPONSIVE"
+        with at_most(0.5):
+            assert await session.screenshot("shot", 0.5) is None
+
+    run(body())
+
+
+def _signal_tree(pid: int, number: int) -> None:
+    root = psutil.Process(pid)
+    for process in [root, *root.children(recursive=True)]:
+        process.send_signal(number)
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step["act"])
+def test_stopped_browser(run: Any, stage: Stage, step: dict[str, Any]) -> None:
+    async def body() -> None:
+        session = await stage.at(hosts={SHOP: stage.site.port}, recording="minimal")
+        pid = session._chromium.pid  # noqa: SLF001
+        _signal_tree(pid, signal.SIGSTOP)
+        failure = await timed(session, step)
+        assert (failure.code, failure.tainted) == ("BROWSER_UNRESPONSIVE", True)
+        with at_most(3.5):
+            await session.close()
+        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+    run(body())
+
+
+def test_stopped_browser_is_replaced(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at(hosts={SHOP: stage.site.port})
+        _signal_tree(session._chromium.pid, signal.SIGSTOP)  # noqa: SLF001
+        await timed(session, {"act": "click", "selector": "#plain"})
+        with at_most(10):
+            assert await session.renew(10) is None
+        await passed(session, {"act": "click", "selector": "#plain"})
+
+    run(body())

@@ -1,0 +1,167 @@
+"""What is left of a failed task, also when page or browser no longer answer."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness.ports import Evidence
+from harness.recovery import FULL, NOTHING
+from tests.browser.stage import SHOP, Stage, failed, passed
+
+pytestmark = pytest.mark.filterwarnings("default")
+NAMES = {"screenshot.png", "dom_snapshot.html", "console_logs.txt", "network_logs.har", "trace.zip"}
+
+
+def folder_of(stage: Stage) -> Path:
+    folder = stage.folder / "evidence"
+    folder.mkdir()
+    return folder
+
+
+def status(evidence: Evidence) -> dict[str, str]:
+    return {item.name: item.status for item in evidence.items}
+
+
+def test_everything_of_a_live_page(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        await session.record()
+        await session.record()
+        await passed(session, {"act": "click", "selector": "#shout"})
+        await passed(session, {"act": "click", "selector": "#popup"})
+        await asyncio.sleep(0.1)
+        folder = folder_of(stage)
+        evidence = await session.evidence(FULL, folder)
+        assert status(evidence) == dict.fromkeys(NAMES, "taken")
+        assert evidence.url == f"http://{SHOP}/"
+        assert (folder / "screenshot.png").read_bytes().startswith(b"\x89PNG")
+        assert 'id="overlay"' in (folder / "dom_snapshot.html").read_text()
+        har = json.loads((folder / "network_logs.har").read_text())["log"]
+        first = next(entry for entry in har["entries"] if entry["request"]["url"] == f"http://{SHOP}/")
+        assert "<title>Form</title>" in first["response"]["content"]["text"]
+        assert any(name.endswith(".trace") for name in zipfile.ZipFile(folder / "trace.zip").namelist())
+        assert any(line.startswith("[ERROR] it broke (http://") for line in evidence.console)
+        assert any("boom" in line for line in evidence.console)
+
+    run(body())
+
+
+def test_a_failed_request_is_one_console_line(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        await failed(session, {"act": "open", "url": f"http://{SHOP}/empty"})
+        await asyncio.sleep(0.1)
+        evidence = await session.evidence(FULL, folder_of(stage))
+        lines = [line for line in evidence.console if "ERR_EMPTY_RESPONSE" in line]
+        assert len(lines) == 1
+        assert f"http://{SHOP}/empty" in lines[0]
+        assert lines[0].startswith("[ERROR] Failed to load resource: net::ERR_EMPTY_RESPONSE")
+
+    run(body())
+
+
+def test_nothing_when_the_strategy_wants_nothing(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        folder = folder_of(stage)
+        evidence = await session.evidence(NOTHING, folder)
+        assert {(item.status, item.reason) for item in evidence.items} == {("skipped", "strategy")}
+        assert {item.name for item in evidence.items} == NAMES
+        assert list(folder.iterdir()) == []
+        assert evidence.console == ()
+
+    run(body())
+
+
+def test_minimal_recording_has_neither_har_nor_trace(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at(recording="minimal")
+        await session.record()
+        evidence = await session.evidence(FULL, folder_of(stage))
+        found = status(evidence)
+        assert (found["network_logs.har"], found["trace.zip"], found["screenshot.png"]) == ("skipped", "skipped", "taken")
+
+    run(body())
+
+
+def test_a_trace_from_the_start_is_kept_at_close(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at(tracing="on", recording="minimal")
+        await session.close()
+        assert session.files == (stage.folder / "s0" / "trace.zip",)
+        assert zipfile.is_zipfile(session.files[0])
+
+    run(body())
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_page_in_an_endless_loop_is_freed_for_its_picture(run: Any, stage: Stage, traced: bool) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        if traced:
+            await session.record()
+        await failed(session, {"act": "click", "selector": "#loop"})
+        started = time.monotonic()
+        evidence = await session.evidence(FULL, folder_of(stage))
+        assert time.monotonic() - started < 8.5
+        assert status(evidence) == {**dict.fromkeys(NAMES, "taken"), "trace.zip": "taken" if traced else "skipped"}
+
+    run(body())
+
+
+def test_a_stopped_browser_still_leaves_what_was_seen(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at(hosts={SHOP: stage.site.port})
+        await session.record()
+        root = psutil.Process(session._chromium.pid)  # noqa: SLF001
+        for process in [root, *root.children(recursive=True)]:
+            process.send_signal(signal.SIGSTOP)
+        started = time.monotonic()
+        folder = folder_of(stage)
+        evidence = await session.evidence(FULL, folder)
+        assert time.monotonic() - started < 9
+        found = status(evidence)
+        assert found["network_logs.har"] == "taken"
+        assert found["screenshot.png"] == "missed"
+        assert all(item.reason for item in evidence.items if item.status == "missed")
+        har = json.loads((folder / "network_logs.har").read_text())["log"]
+        assert har["entries"][0]["request"]["url"] == f"http://{SHOP}/"
+
+    run(body())
+
+
+def test_a_crashed_page(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        crash = asyncio.ensure_future(session._tab.control.send("Page.crash"))  # noqa: SLF001
+        while not session._tab.watch.crashed:  # noqa: SLF001
+            await asyncio.sleep(0.01)
+        crash.cancel()
+        evidence = await session.evidence(FULL, folder_of(stage))
+        found = status(evidence)
+        assert (found["screenshot.png"], found["dom_snapshot.html"]) == ("missed", "missed")
+        assert found["network_logs.har"] == "taken"
+
+    run(body())
+
+
+def test_the_har_goes_on_after_a_renewal(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/saved")
+        assert await session.renew(5) is None
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/inner"})
+        folder = folder_of(stage)
+        await session.evidence(FULL, folder)
+        entries = json.loads((folder / "network_logs.har").read_text())["log"]["entries"]
+        assert [entry["request"]["url"].rpartition("/")[2] for entry in entries] == ["saved", "saved", "inner"]
+
+    run(body())

@@ -1,0 +1,281 @@
+"""Every failure the browser can show, produced for real."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import psutil
+import pytest
+
+from harness.browser import Browsers
+from harness.failure import Effect, Failed, Failure
+from harness.resilience import SystemClock
+from harness.settings import BrowserSettings
+from tests.browser.stage import DEAD, SHOP, Stage, failed, passed
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "net_error"),
+    [
+        ("reset", "NET_CONNECTION_RESET", "net::ERR_CONNECTION_RESET"),
+        ("empty", "NET_EMPTY_RESPONSE", "net::ERR_EMPTY_RESPONSE"),
+        ("truncated", "NET_CONNECTION_RESET", "net::ERR_CONTENT_LENGTH_MISMATCH"),
+        ("circle", "NET_TOO_MANY_REDIRECTS", "net::ERR_TOO_MANY_REDIRECTS"),
+        ("garbage", "NET_FAILED", "net::ERR_INVALID_HTTP_RESPONSE"),
+    ],
+)
+def test_network_errors(run: Any, stage: Stage, path: str, code: str, net_error: str) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        failure = await failed(session, {"act": "open", "url": f"http://{SHOP}/{path}"}, within=2)
+        assert (failure.code, failure.details["net_error"]) == (code, net_error)
+        assert failure.details["url"].startswith(f"http://{SHOP}/{path}")
+        assert not failure.tainted
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        (f"http://{DEAD}/", "NET_CONNECTION_REFUSED"),
+        ("http://nowhere.invalid/", "NET_DNS"),
+        ("http://127.0.0.1:25/", "NET_BLOCKED"),
+        (f"https://{SHOP}/", "NET_TLS"),
+    ],
+)
+def test_hosts_that_cannot_be_reached(run: Any, stage: Stage, url: str, code: str) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        failure = await failed(session, {"act": "open", "url": url}, within=4)
+        assert (failure.code, failure.effect) == (code, Effect.NONE)
+
+    run(body())
+
+
+def test_offline(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        await session._tab.context.set_offline(True)  # noqa: SLF001
+        assert (await failed(session, {"act": "open", "url": f"http://{SHOP}/"})).code == "NET_OFFLINE"
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("path", "code", "status", "retry_after"),
+    [
+        ("400", "HTTP_CLIENT_ERROR", 400, None),
+        ("401", "AUTHENTICATION_FAILED", 401, None),
+        ("403", "AUTHENTICATION_FAILED", 403, None),
+        ("404?empty=1", "HTTP_CLIENT_ERROR", 404, None),
+        ("429?retry=7", "HTTP_RATE_LIMITED", 429, 7.0),
+        ("500", "HTTP_SERVER_ERROR", 500, None),
+        ("502", "HTTP_UNAVAILABLE", 502, None),
+        ("503?retry=2&empty=1", "HTTP_UNAVAILABLE", 503, 2.0),
+    ],
+)
+def test_statuses_with_and_without_a_body(
+    run: Any, stage: Stage, path: str, code: str, status: int, retry_after: float | None
+) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        url = f"http://{SHOP}/status/{path}"
+        for act in ("open", "api"):
+            failure = await failed(session, {"act": act, "url": url}, within=3)
+            assert (failure.code, failure.details["status"], failure.retry_after) == (code, status, retry_after), act
+
+    run(body())
+
+
+def test_no_content_is_no_failure(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        outcome = await passed(session, {"act": "open", "url": f"http://{SHOP}/status/204?empty=1"})
+        assert outcome.details["status"] == 204
+
+    run(body())
+
+
+def test_opening_again_after_a_refusal(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        for _ in range(5):
+            failure = await failed(session, {"act": "open", "url": f"http://{DEAD}/"})
+            assert failure.code == "NET_CONNECTION_REFUSED"
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        ({"act": "click", "selector": "#nowhere"}, "ELEMENT_NOT_FOUND"),
+        ({"act": "click", "selector": "#in", "frame": "#no-frame"}, "FRAME_NOT_FOUND"),
+        ({"act": "click", "selector": "#nowhere", "frame": "#inner"}, "ELEMENT_NOT_FOUND"),
+        ({"act": "click", "selector": ".dup"}, "SELECTOR_AMBIGUOUS"),
+        ({"act": "click", "selector": "#covered"}, "ELEMENT_COVERED"),
+        ({"act": "click", "selector": "#disabled"}, "ELEMENT_DISABLED"),
+        ({"act": "click", "selector": "#invisible"}, "ELEMENT_HIDDEN"),
+        ({"act": "click", "selector": "#moving"}, "ELEMENT_UNSTABLE"),
+        ({"act": "select", "selector": "#colour", "value": "Blue"}, "OPTION_NOT_FOUND"),
+        ({"act": "type", "selector": "#plain", "value": "x"}, "INVALID_INPUT"),
+        ({"act": "type", "selector": "#date", "value": "soon"}, "INVALID_INPUT"),
+        ({"act": "check", "selector": "#plain"}, "INVALID_INPUT"),
+        ({"act": "select", "selector": "#plain", "value": "x"}, "INVALID_INPUT"),
+        ({"act": "press", "value": "NoSuchKey"}, "INVALID_INPUT"),
+        ({"act": "submit", "selector": "#out"}, "INVALID_INPUT"),
+        ({"act": "wait", "selector": "#hidden"}, "STEP_TIMEOUT"),
+        ({"act": "wait", "selector": "#out", "value": "something else"}, "STEP_TIMEOUT"),
+        ({"act": "open", "url": "file:///etc/passwd"}, "INVALID_INPUT"),
+        ({"act": "open", "url": "javascript:alert(1)"}, "INVALID_INPUT"),
+        ({"act": "open", "url": f"http://{SHOP}/report.csv"}, "INVALID_INPUT"),
+        ({"act": "open", "url": f"http://{SHOP}/slow"}, "STEP_TIMEOUT"),
+        ({"act": "open", "url": f"http://{SHOP}/hang"}, "NET_TIMEOUT"),
+        ({"act": "api", "url": f"http://{SHOP}/hang"}, "NET_TIMEOUT"),
+        ({"act": "api", "url": f"http://{DEAD}/"}, "NET_CONNECTION_REFUSED"),
+        ({"act": "api", "url": f"http://{SHOP}/reset"}, "NET_CONNECTION_RESET"),
+        ({"act": "api", "url": f"http://{SHOP}/circle"}, "NET_TOO_MANY_REDIRECTS"),
+        ({"act": "api", "url": f"https://{SHOP}/"}, "INVALID_INPUT"),
+    ],
+)
+def test_step_failures(run: Any, stage: Stage, step: dict[str, Any], code: str) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        failure = await failed(session, step, within=1, patience=0.5)
+        assert failure.code == code, failure
+        assert failure.selector == step.get("selector")
+        assert not failure.tainted
+
+    run(body())
+
+
+def test_what_a_failure_tells(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        missing = await failed(session, {"act": "click", "selector": "#plian"})
+        assert missing.message == "no element matches #plian (looked for 0.5s)"
+        assert "#plain" in missing.details["similar"]
+        many = await failed(session, {"act": "click", "selector": ".dup"})
+        assert many.details["matches"] == ['<p class="dup">one', '<p class="dup">two']
+        covered = await failed(session, {"act": "click", "selector": "#covered"})
+        assert covered.details["covered_by"].startswith('<div id="overlay" class="modal bg"')
+        option = await failed(session, {"act": "select", "selector": "#colour", "value": "Blue"})
+        assert option.details["options"] == ["r", "g"]
+        late = await failed(session, {"act": "wait", "selector": "#never"}, within=0.5)
+        assert late.message == "Step timeout: wait for #never exceeded 0.5s"
+
+    run(body())
+
+
+def test_a_click_whose_navigation_fails_was_done(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        failure = await failed(session, {"act": "click", "selector": "#dead"}, within=3)
+        assert (failure.code, failure.effect) == ("NET_CONNECTION_RESET", Effect.DONE)
+        assert failure.details["url"] == f"http://{SHOP}/reset"
+        nothing = await failed(session, {"act": "click", "selector": "#plain"}, patience=0.3)
+        assert (nothing.code, nothing.effect) == ("NET_CONNECTION_RESET", Effect.NONE)
+
+    run(body())
+
+
+def test_a_click_whose_page_never_answers_was_done(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        failure = await failed(session, {"act": "click", "selector": "#hang"}, within=1.5, patience=0.5)
+        assert failure.effect is Effect.DONE
+        assert failure.code == "NET_TIMEOUT"
+
+    run(body())
+
+
+def test_an_unsafe_api_call_that_broke_may_have_arrived(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        codes = {}
+        for host, path in ((SHOP, "reset"), (SHOP, "hang"), (DEAD, "")):
+            step = {"act": "api", "method": "POST", "url": f"http://{host}/{path}", "value": {}}
+            codes[path] = (await failed(session, step)).effect
+        assert codes == {"reset": Effect.POSSIBLE, "hang": Effect.POSSIBLE, "": Effect.NONE}
+
+    run(body())
+
+
+def test_page_crash_and_what_comes_after(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/login")
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
+        page_process = next(
+            child for child in psutil.Process(session._chromium.pid).children(recursive=True)  # noqa: SLF001
+            if "--type=renderer" in child.cmdline()
+        )
+        crash = session._tab.control.send("Page.crash")  # noqa: SLF001
+        import asyncio
+
+        task = asyncio.ensure_future(crash)
+        failure = await failed(session, {"act": "click", "selector": "#nowhere"}, within=3, patience=2)
+        task.cancel()
+        assert page_process is not None
+        assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
+        with pytest.raises(Failed) as raised:
+            await session.read("title", None, None, 1)
+        assert raised.value.failure.code == "PAGE_CRASHED"
+        text = await session.text("#out", None, 0.5)
+        assert isinstance(text, Failure)
+        assert text.code == "PAGE_CRASHED"
+        assert await session.renew(5) is None
+        who = await passed(session, {"act": "api", "url": f"http://{SHOP}/whoami"})
+        assert "sid=s3cret" in who.details["body"]["cookie"]
+
+    run(body())
+
+
+def test_page_that_closes_itself(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        await session._tab.page.close()  # noqa: SLF001
+        failure = await failed(session, {"act": "click", "selector": "#plain"})
+        assert (failure.code, failure.tainted) == ("PAGE_CLOSED", True)
+        assert await session.renew(5) is None
+        await passed(session, {"act": "click", "selector": "#plain"})
+
+    run(body())
+
+
+def test_browser_killed(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at(hosts={SHOP: stage.site.port})
+        os.kill(session._chromium.pid, signal.SIGKILL)  # noqa: SLF001
+        failure = await failed(session, {"act": "click", "selector": "#plain"}, within=2)
+        assert (failure.code, failure.tainted) == ("BROWSER_CRASHED", True)
+        assert await session.renew(10) is None
+        await passed(session, {"act": "click", "selector": "#plain"})
+
+    run(body())
+
+
+def test_driver_killed(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        temp = stage.folder / "tmp"
+        temp.mkdir()
+        own = Browsers(BrowserSettings(), SystemClock(), temp=temp)
+        mine = Stage(own, stage.site, temp)
+        try:
+            session = await mine.at()
+            assert own._driver is not None  # noqa: SLF001
+            assert own._driver.pid is not None  # noqa: SLF001
+            os.kill(own._driver.pid, signal.SIGKILL)  # noqa: SLF001
+            failure = await failed(session, {"act": "click", "selector": "#plain"}, within=2)
+            assert (failure.code, failure.tainted) == ("DRIVER_GONE", True)
+            assert await session.renew(10) is None
+            await passed(session, {"act": "click", "selector": "#plain"})
+        finally:
+            await own.close()
+
+    run(body())

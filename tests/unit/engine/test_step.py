@@ -1,0 +1,187 @@
+"""What the engine makes of remedies: waits, deadlines, effects, fresh pages."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.events import AttemptEnded, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
+from harness.failure import CATALOG, Effect, Failure, Passed
+from harness.record import TaskResult
+from harness.recovery import NOTHING, Capture
+from tests.unit.fakes import Theatre
+
+REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")
+SUBMIT = {"act": "submit", "selector": "#pay"}
+
+
+def play(theatre: Theatre, **spec: Any) -> TaskResult:
+    return asyncio.run(theatre.play(**spec))
+
+
+def test_a_passing_task_tells_its_story_in_order() -> None:
+    theatre = Theatre()
+    result = play(theatre)
+    assert [type(event) for event in theatre.events] == [TaskStarted, StepStarted, AttemptEnded, StepEnded, TaskEnded]
+    assert result.final_state == "completed"
+    assert theatre.archive.passes == [result]
+    assert (theatre.session.closed, theatre.injector.closed, theatre.injector.armed) == (True, True, [0])
+
+
+def test_recording_in_full_starts_with_the_first_failure() -> None:
+    theatre = Theatre()
+    play(theatre)
+    assert theatre.session.recording is False
+    theatre.session.script = [REFUSED]
+    play(theatre)
+    assert theatre.session.recording is True
+
+
+def test_retry_after_of_the_server_is_honoured() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("HTTP_RATE_LIMITED", "429", retry_after=7.0), Passed()]
+    result = play(theatre)
+    assert [at for at, *_ in theatre.session.acts] == [0, 7]
+    assert [event.remedy.after for event in theatre.events if isinstance(event, RemedyChosen)] == [7.0]  # type: ignore[union-attr]
+    assert result.ok
+
+
+def test_a_wait_that_would_outlast_the_task_is_not_started() -> None:
+    theatre = Theatre()
+    theatre.session.script = [REFUSED]
+    result = play(theatre, timeout=10, error_recovery={"on_network_error": {"retry_delay_ms": 10_000}})
+    assert theatre.clock.time == 0
+    assert result.failure is not None
+    assert (result.failure.code, result.failure.details["last_code"]) == ("TASK_TIMEOUT", "NET_CONNECTION_REFUSED")
+    assert "no time left for a retry in 10s" in result.failure.message
+
+
+def test_the_task_timeout_bounds_the_steps_and_is_called_by_its_name() -> None:
+    theatre = Theatre()
+    slow = Failure("STEP_TIMEOUT", "slow")
+    theatre.session.script = [Passed(), lambda step: slow]
+    steps = [{"act": "wait", "value": 1}, {"act": "wait", "selector": "#x"}]
+    result = play(theatre, steps=steps, timeout=10, step_timeout=30)
+    assert theatre.session.acts[1][2] == 10
+    assert result.failure is not None
+    assert (result.failure.type, result.final_state) == ("timeout_task", "failed")
+
+
+@pytest.mark.parametrize(
+    ("rule", "capture", "state"), [("capture_state_and_abort", Capture(), "failed"), ("abort", NOTHING, "aborted")]
+)
+def test_on_timeout_decides_what_is_captured(rule: str, capture: Capture, state: str) -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("STEP_TIMEOUT", "slow")]
+    result = play(theatre, error_recovery={"on_timeout": rule})
+    assert (theatre.session.wanted, result.final_state) == (capture, state)
+
+
+def test_step_timeout_and_the_steps_own_timeout_bound_one_attempt() -> None:
+    theatre = Theatre()
+    steps = [{"act": "click", "selector": "#a"}, {"act": "click", "selector": "#a", "timeout": 2.5}]
+    play(theatre, steps=steps, step_timeout=7)
+    assert [(within, patience) for _, _, within, patience in theatre.session.acts] == [(7, 7), (2.5, 2.5)]
+
+
+@pytest.mark.parametrize(("act", "patience"), [("click", 10), ("wait", 30)])
+def test_elements_are_looked_for_wait_seconds_and_a_wait_takes_its_whole_attempt(act: str, patience: float) -> None:
+    theatre = Theatre()
+    play(theatre, steps=[{"act": act, "selector": "#a"}])
+    assert theatre.session.acts[0][3] == patience
+
+
+def test_each_family_of_failure_draws_on_its_own_remedies() -> None:
+    theatre = Theatre()
+    missing = Failure("ELEMENT_NOT_FOUND", "no", "#a")
+    theatre.session.script = [missing, REFUSED, REFUSED, REFUSED, REFUSED]
+    rules = {"on_element_not_found": {"fallback_selectors": {"#a": ["#b"]}}}
+    result = play(theatre, steps=[{"act": "click", "selector": "#a"}], error_recovery=rules)
+    assert [step.selector for _, step, *_ in theatre.session.acts] == ["#a", "#b", "#b", "#b", "#b"]
+    assert result.failure == REFUSED
+
+
+def test_a_tainted_page_is_renewed_before_the_next_attempt() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("ELEMENT_COVERED", "covered", "#a", tainted=True), Passed()]
+    assert play(theatre, steps=[{"act": "click", "selector": "#a"}]).ok
+    assert theatre.session.renewed == 1
+
+
+def test_an_optional_step_that_fails_is_skipped() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("ELEMENT_NOT_FOUND", "no banner", "#banner"), Passed()]
+    steps = [{"act": "click", "selector": "#banner", "optional": True}, {"act": "click", "selector": "#b"}]
+    result = play(theatre, steps=steps)
+    assert result.final_state == "partial_success"
+    assert [(w.type, w.step_index) for w in result.warnings] == [("step_skipped", 0)]
+
+
+@pytest.mark.parametrize("effect", [Effect.POSSIBLE, Effect.DONE])
+def test_a_write_whose_outcome_is_unknown_is_not_done_again(effect: Effect) -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("NET_CONNECTION_RESET", "reset", effect=effect)]
+    result = play(theatre, steps=[SUBMIT])
+    assert len(theatre.session.acts) == 1
+    assert result.failure is not None
+    assert (result.failure.code, result.failure.type) == ("OUTCOME_UNKNOWN", "unknown")
+
+
+def test_a_write_that_was_surely_not_sent_is_retried() -> None:
+    theatre = Theatre()
+    theatre.session.script = [REFUSED, Passed()]
+    assert play(theatre, steps=[SUBMIT]).ok
+    assert len(theatre.session.acts) == 2
+
+
+@pytest.mark.parametrize(("order", "acts"), [("O-1", 1), (None, 2)])
+def test_done_when_decides_whether_a_write_is_repeated(order: str | None, acts: int) -> None:
+    theatre = Theatre()
+    theatre.world.environment = {"order": order}
+    theatre.session.script = [Failure("NET_CONNECTION_RESET", "reset", effect=Effect.POSSIBLE), Passed()]
+    result = play(theatre, steps=[{**SUBMIT, "done_when": "json('env', 'order') == 'O-1'"}])
+    assert result.ok
+    assert len(theatre.session.acts) == acts
+    kind = "effect_already_done" if acts == 1 else "network_error_recovered"
+    assert [warning.type for warning in result.warnings] == [kind]
+
+
+def test_a_click_that_was_performed_is_not_repeated_its_get_is() -> None:
+    theatre = Theatre()
+    lost = Failure("NET_CONNECTION_REFUSED", "refused", details={"url": "http://shop.local/next"}, effect=Effect.DONE)
+    theatre.session.script = [lost, Passed()]
+    assert play(theatre, steps=[{"act": "click", "selector": "#next"}]).ok
+    assert [step.act for _, step, *_ in theatre.session.acts] == ["click", "open"]
+
+
+def test_a_click_that_posted_is_not_repeated_at_all() -> None:
+    theatre = Theatre()
+    details = {"url": "http://shop.local/pay", "method": "POST"}
+    theatre.session.script = [Failure("NET_EMPTY_RESPONSE", "empty", details=details, effect=Effect.DONE)]
+    result = play(theatre, steps=[{"act": "click", "selector": "#pay"}])
+    assert result.failure is not None
+    assert result.failure.code == "OUTCOME_UNKNOWN"
+
+
+def test_no_recovery_tries_nothing() -> None:
+    theatre = Theatre()
+    theatre.settings = theatre.settings.model_copy(update={"recovery": False})
+    theatre.session.script = [REFUSED]
+    result = play(theatre)
+    assert len(theatre.session.acts) == 1
+    assert result.failure == REFUSED
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(sorted(CATALOG)), max_size=60))
+def test_a_step_ends_whatever_it_meets(codes: list[str]) -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure(code, "x", "#a") for code in codes]
+    rules = {"on_element_not_found": {"fallback_selectors": {"#a": ["#b", "#c"]}}}
+    result = play(theatre, steps=[{"act": "click", "selector": "#a"}], error_recovery=rules, timeout=3600)
+    assert result.ok or result.error is not None
+    assert len(theatre.session.acts) < 30

@@ -1,0 +1,194 @@
+"""A finished task in a running Allure test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import allure_commons
+import pytest
+from allure_commons.logger import AllureMemoryLogger
+from allure_commons import model2
+from allure_commons.reporter import AllureReporter
+
+from harness.failure import Failure, Passed
+from harness.record import StepRecord
+from harness.recovery import Retry
+from harness.reporting.allure_sink import AllureSink, running_test
+from harness.reporting.artifacts import DirectoryArchive
+from harness.reporting.redaction import MARK, Redactor
+from tests.unit.reporting import sample
+from tests.unit.reporting.test_artifacts import evidence, keep
+
+EPOCH = round(sample.START.timestamp() * 1000)
+
+
+class Listener:
+    """As allure-pytest's: it holds the reporter."""
+
+    def __init__(self) -> None:
+        self.allure_logger = AllureReporter()
+
+
+class Allure:
+    """A running test, and what was attached."""
+
+    def __init__(self) -> None:
+        self.listener, self.files = Listener(), AllureMemoryLogger()
+        self.test = model2.TestResult(name="T", uuid="u", start=1, stop=2)
+        self.listener.allure_logger.schedule_test("u", self.test)
+
+    def attached(self, name: str) -> str:
+        source = next(a.source for a in self.test.attachments if a.name == name)
+        body = self.files.attachments[source]
+        return Path(body).read_text() if Path(str(body)).is_file() else str(body)
+
+
+@pytest.fixture
+def allure(monkeypatch: pytest.MonkeyPatch) -> Iterator[Allure]:
+    others = [p for p in allure_commons.plugin_manager.get_plugins() if hasattr(p, "allure_logger")]
+    others += [p for p in allure_commons.plugin_manager.get_plugins() if hasattr(p, "report_result")]
+    for other in others:
+        allure_commons.plugin_manager.unregister(other)
+    running = Allure()
+    for plugin in (running.listener, running.files):
+        allure_commons.plugin_manager.register(plugin)
+    yield running
+    for plugin in (running.listener, running.files):
+        allure_commons.plugin_manager.unregister(plugin)
+    for other in others:
+        allure_commons.plugin_manager.register(other)
+
+
+def test_steps_have_their_real_times(allure: Allure) -> None:
+    plan = sample.plan()
+    AllureSink().finish(plan, sample.failed(plan))
+    steps = allure.test.steps
+    assert [step.name for step in steps][:3] == [
+        "0. open http://shop.local/", "1. click #search-box", "2. type #search-box = 'wireless mouse'",
+    ]  # fmt: skip
+    assert [(step.start - EPOCH, step.stop - EPOCH) for step in steps] == [
+        (0, 400), (500, 900), (1000, 1400), (1500, 1900), (2000, 32000),
+    ]  # fmt: skip
+    assert [step.status for step in steps] == ["passed"] * 4 + ["broken"]
+    assert steps[4].statusDetails.message == sample.TIMEOUT.message
+    assert steps[0].parameters[0].value == "http://shop.local/"
+
+
+def test_attempts_are_steps_below(allure: Allure) -> None:
+    plan = sample.plan()
+    step = plan.steps[0]
+    refused = Failure("NET_CONNECTION_REFUSED", "refused")
+    tries = (sample.attempt(step, 0, 0.5, refused), sample.attempt(step, 2.5, 0.5, Passed(), Retry(2)))
+    AllureSink().finish(plan, sample.completed(plan, [StepRecord(0, step, tries)]))
+    (shown,) = allure.test.steps
+    assert shown.name.endswith("(2 attempts)")
+    assert (shown.status, shown.start - EPOCH, shown.stop - EPOCH) == ("passed", 0, 3000)
+    assert [(s.name, s.status, s.start - EPOCH) for s in shown.steps] == [
+        ("ATTEMPT 1: FAILED - refused", "broken", 0), ("RETRY (after 2s): SUCCESS", "passed", 2500),
+    ]  # fmt: skip
+    assert "network_error_recovered" in allure.attached("warnings")
+
+
+def test_preconditions_criteria_and_skipped_steps(allure: Allure) -> None:
+    plan = sample.plan()
+    check = sample.step(act="assert", expr="mem('cart') == 1")
+    bad = Failure("CRITERIA_UNMET", "1 != 2")
+    history = [
+        StepRecord(-1, check, (sample.attempt(check, 0, 0.1),)),
+        StepRecord(0, plan.steps[1], (sample.attempt(plan.steps[1], 0, 0.1, sample.TIMEOUT),), skipped=True),
+        StepRecord(6, check, (sample.attempt(check, 1, 0.1, bad),)),
+    ]
+    AllureSink().finish(plan, sample.completed(plan, history))
+    assert [(s.name, s.status) for s in allure.test.steps] == [
+        ("precondition: mem('cart') == 1", "passed"),
+        ("0. click #search-box", "skipped"),
+        ("success criterion: mem('cart') == 1", "failed"),
+    ]
+
+
+def test_a_failure_shows_its_evidence(allure: Allure, tmp_path: Path) -> None:
+    plan = sample.plan()
+    result = sample.failed(plan, sample.WRONG_STATE)
+    archive = DirectoryArchive(tmp_path, "run", Redactor(), 1)
+    folder = keep(archive, plan, result=result, evidence=evidence(archive.scratch(plan)))
+    AllureSink().finish(plan, replace(result, artifacts=folder))
+    types = {a.name: a.type for a in allure.test.attachments}
+    assert types["Playwright trace"] == "application/vnd.allure.playwright-trace"
+    assert types["network (HAR)"] == "application/json"
+    assert {"error report", "screenshot", "DOM snapshot", "memory", "environment", "console", "step trace", "invoice.txt"} <= set(types)
+    assert allure.attached("error report").startswith("{\n  ")
+    failing = allure.test.steps[-1]
+    assert failing.status == "failed"
+    assert [a.name for a in failing.attachments] == [
+        "expected", "actual", "difference", "error report", "screenshot", "DOM snapshot",
+    ]  # fmt: skip
+    shared = {a.source for a in failing.attachments} & {a.source for a in allure.test.attachments}
+    assert len(shared) == 3
+
+
+def test_failed_requests_are_a_table(allure: Allure, tmp_path: Path) -> None:
+    entry: dict[str, Any] = {"time": 3, "request": {"method": "GET", "url": "http://x/"}, "response": {"status": 503, "statusText": "down"}}
+    (tmp_path / "network_logs.har").write_text(json.dumps({"log": {"entries": [entry]}}))
+    plan = sample.plan()
+    AllureSink().finish(plan, sample.failed(plan, artifacts=tmp_path))
+    assert allure.attached("failed requests").splitlines() == ["method,url,status,ms,why", "GET,http://x/,503,3,down"]
+
+
+def test_labels_and_excluded_parameters(allure: Allure) -> None:
+    plan = sample.plan(spec={"seed": 7})
+    result = sample.failed(plan)
+    result = replace(result, error=sample.report(plan, result, expected=True))
+    AllureSink().finish(plan, result, "chromium 140")
+    assert {label.name: label.value for label in allure.test.labels} == {
+        "error_type": "timeout_step", "code": "STEP_TIMEOUT", "expected": "true",
+    }  # fmt: skip
+    found = {p.name: (p.value, p.excluded) for p in allure.test.parameters}
+    assert found == {"seed": ("7", True), "browser": ("chromium 140", True), "final_state": ("failed", True)}
+
+
+def test_files_of_a_passing_task(allure: Allure, tmp_path: Path) -> None:
+    picture = tmp_path / "cart.png"
+    picture.write_bytes(b"\x89PNG")
+    plan = sample.plan()
+    AllureSink(kept=lambda _plan: [picture]).finish(plan, sample.completed(plan))
+    assert [(a.name, a.type) for a in allure.test.attachments] == [("cart.png", "image/png")]
+
+
+def test_no_secrets(allure: Allure) -> None:
+    steps = [{"act": "type", "selector": "#a", "value": "env-secret"}]
+    plan = sample.plan(steps=steps, secrets=("env-secret",))
+    sink = AllureSink()
+    sink.finish(plan, sample.failed(plan, Failure("ACTION_FAILED", "env-secret"), 0, attempts=2))
+    shown = [allure.test.steps[0], *allure.test.steps[0].steps]
+    assert all("env-secret" not in s.name and s.statusDetails.message == MARK for s in shown)
+
+
+def test_settle_sets_the_tasks_own_times(allure: Allure) -> None:
+    plan = sample.plan()
+    result = sample.completed(plan)
+    AllureSink().settle(result)
+    ended = sample.START + timedelta(seconds=3.2)
+    assert (allure.test.start, allure.test.stop) == (EPOCH, round(ended.timestamp() * 1000))
+
+
+def test_attach_text(allure: Allure) -> None:
+    AllureSink(Redactor(["hidden"])).attach_text("note", "hidden x")
+    assert allure.attached("note") == f"{MARK} x"
+
+
+def test_nothing_happens_without_alluredir() -> None:
+    others = [p for p in allure_commons.plugin_manager.get_plugins() if hasattr(p, "allure_logger")]
+    for other in others:
+        allure_commons.plugin_manager.unregister(other)
+    try:
+        plan = sample.plan()
+        AllureSink(kept=lambda _plan: pytest.fail("looked for files")).finish(plan, sample.completed(plan))
+        assert running_test() is None
+    finally:
+        for other in others:
+            allure_commons.plugin_manager.register(other)

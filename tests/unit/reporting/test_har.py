@@ -1,0 +1,87 @@
+"""HARs lose their secrets and keep their use."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+
+from harness.reporting.har import FailedRequest, failed_requests, redact_har
+from harness.reporting.redaction import MARK, Redactor
+
+SECRETS = ("Bearer zzz", "sid=abc", "sid-value", "hunter2", "tok-99", "qqq-url", "frame-pw")
+
+
+def har(**entry: Any) -> dict[str, Any]:
+    first = {
+        "startedDateTime": "2025-11-16T09:00:00Z",
+        "time": 12.4,
+        "request": {
+            "method": "POST",
+            "url": "http://x.local/p?token=qqq-url&q=1",
+            "headers": [
+                {"name": "Authorization", "value": "Bearer zzz"},
+                {"name": "cookie", "value": "sid=abc"},
+                {"name": "Referer", "value": "http://x.local/?token=qqq-url"},
+                {"name": "Accept", "value": "*/*"},
+            ],
+            "cookies": [{"name": "sid", "value": "sid-value"}],
+            "queryString": [{"name": "token", "value": "qqq-url"}, {"name": "q", "value": "1"}],
+            "postData": {
+                "mimeType": "application/x-www-form-urlencoded",
+                "text": "password=hunter2&u=ann",
+                "params": [{"name": "password", "value": "hunter2"}, {"name": "u", "value": "ann"}],
+            },
+        },
+        "response": {
+            "status": 200,
+            "statusText": "OK",
+            "headers": [{"name": "Set-Cookie", "value": "sid=abc"}],
+            "cookies": [{"name": "sid", "value": "sid-value"}],
+            "content": {
+                "mimeType": "application/json",
+                "encoding": "base64",
+                "text": base64.b64encode(b'{"ok":true,"token":"tok-99"}').decode(),
+            },
+        },
+        "_webSocketMessages": [{"type": "send", "time": 1, "opcode": 1, "data": '{"password":"frame-pw"}'}],
+    }
+    return {"log": {"version": "1.2", "pages": [{"title": "Shop"}], "entries": [first | entry]}}
+
+
+def test_nothing_secret_is_left() -> None:
+    document = redact_har(har(), Redactor())
+    entry = document["log"]["entries"][0]
+    text = json.dumps(document) + base64.b64decode(entry["response"]["content"]["text"]).decode()
+    assert not [secret for secret in SECRETS if secret in text]
+
+
+def test_the_rest_stays() -> None:
+    entry = redact_har(har(), Redactor())["log"]["entries"][0]
+    assert entry["request"]["url"] == f"http://x.local/p?token={MARK}&q=1"
+    assert entry["request"]["postData"]["text"] == f"password={MARK}&u=ann"
+    assert entry["request"]["headers"][3] == {"name": "Accept", "value": "*/*"}
+    assert (entry["time"], entry["response"]["status"]) == (12.4, 200)
+
+
+def test_secrets_by_value_anywhere() -> None:
+    document = redact_har(har(comment="the-value"), Redactor(["the-value", "Shop"]))
+    assert document["log"]["entries"][0]["comment"] == MARK
+    assert document["log"]["pages"] == [{"title": MARK}]
+
+
+def test_no_har_is_refused() -> None:
+    for document in ({}, [], {"log": {"entries": [1]}}, {"log": {"entries": None}}):
+        with pytest.raises(ValueError, match="not a HAR"):
+            redact_har(document, Redactor())
+
+
+def test_failed_requests() -> None:
+    refused = har(response={"status": -1, "_failureText": "net::ERR_CONNECTION_REFUSED"})
+    assert list(failed_requests(refused)) == [
+        FailedRequest("POST", "http://x.local/p?token=qqq-url&q=1", 0, 12.4, "net::ERR_CONNECTION_REFUSED")
+    ]
+    assert [r.status for r in failed_requests(har(response={"status": 503}))] == [503]
+    assert list(failed_requests(har())) == []

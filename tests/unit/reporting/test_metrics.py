@@ -1,0 +1,44 @@
+"""specs/003 6.1."""
+
+from __future__ import annotations
+
+from harness.failure import Family
+from harness.reporting.metrics import error_metrics
+from harness.reporting.task_record import TaskRecord
+
+
+def failed(error_type: str, family: Family, **more: object) -> TaskRecord:
+    return TaskRecord.model_validate(
+        {"task_id": "T", "key": "T", "final_state": "failed", "error_type": error_type, "family": family, **more}
+    )
+
+
+def passed(*recoveries: tuple[Family, bool]) -> TaskRecord:
+    return TaskRecord(task_id="T", key="T", final_state="completed", recoveries=recoveries)
+
+
+def test_the_shape_of_003() -> None:
+    records = [
+        passed((Family.NETWORK, True)),
+        passed((Family.NETWORK, True), (Family.ELEMENT, True)),
+        TaskRecord(task_id="T", key="T", final_state="partial_success", recoveries=((Family.NETWORK, True),)),
+        failed("network_connection_refused", Family.NETWORK, recoveries=[(Family.NETWORK, False)]),
+        failed("unknown", Family.NETWORK),
+        failed("assertion_failed", Family.ASSERTION, recoveries=[(Family.ASSERTION, False)], expected=True),
+        failed("timeout_step", Family.TIMEOUT, final_state="aborted"),
+    ]
+    assert error_metrics(records) == {
+        "total_tasks": 7,
+        "successful": 3,
+        "failed": 4,
+        "failed_as_expected": 1,
+        "error_breakdown": {"assertion_failed": 1, "network_error": 2, "timeout_step": 1},
+        "recovery_success_rate": {"assertion_retry": 0.0, "element_not_found": 1.0, "network_error": 0.75},
+    }
+
+
+def test_no_tasks() -> None:
+    assert error_metrics([]) == {
+        "total_tasks": 0, "successful": 0, "failed": 0, "failed_as_expected": 0, "error_breakdown": {},
+        "recovery_success_rate": {},
+    }  # fmt: skip

@@ -1,0 +1,107 @@
+"""Real services on loopback ports."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness.resilience import SystemClock
+from harness.services import Services
+from harness.settings import ServiceSettings
+
+PROGRAM = Path(__file__).with_name("program.py")
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def settings(port: int, *arguments: str, **more: Any) -> ServiceSettings:
+    given: dict[str, Any] = {
+        "command": ("{python}", str(PROGRAM), str(port), *arguments),
+        "hosts": {"Shop.local": port},
+        "health": "http://shop.local/health",
+        "identity": {"service": "site", "version": "2"},
+        "ready_timeout": 20,
+        **more,
+    }
+    return ServiceSettings.model_validate(given)
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., Services]]:
+    """Services named `site`, killed at the end of the test."""
+    made: list[Services] = []
+
+    def build(*each: ServiceSettings) -> Services:
+        names = ["site", "other", "third"]
+        services = Services(
+            dict(zip(names, each, strict=False)), root=tmp_path, logs=tmp_path / "logs", clock=SystemClock()
+        )
+        made.append(services)
+        return services
+
+    yield build
+    for services in made:
+        services.kill()
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """A program that is not the harness's own."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen([sys.executable, *arguments], **options))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def programs(port: int) -> list[psutil.Process]:
+    """The processes that run the program for this port, and their children."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            line = process.cmdline()
+            if str(PROGRAM) in line and str(port) in line and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether the process runs; one that only waits to be reaped does not."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def eventually(check: Callable[[], object], seconds: float = 20) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if check():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,52 @@
+"""A small service for the tests: `program.py PORT [NAME] [MODE] [SECONDS]`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+
+class Answer(BaseHTTPRequestHandler):
+    name = "site"
+    status = 200
+
+    def do_GET(self) -> None:
+        seen = {"host": self.headers["Host"], "user_agent": self.headers["User-Agent"]}
+        body = json.dumps({"service": self.name, "version": 2, "pid": os.getpid(), "path": self.path, **seen}).encode()
+        self.send_response(self.status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        """Quiet."""
+
+
+class Server(ThreadingHTTPServer):
+    allow_reuse_address = True
+
+
+def main(port: str, name: str = "site", mode: str = "ok", seconds: str = "0") -> None:
+    for number in range(30):
+        print(f"line {number} of {name} in {os.environ.get('FLAVOUR', 'plain')}", flush=True)
+    time.sleep(float(seconds))
+    if mode == "crash":
+        sys.exit(3)
+    if mode == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if mode in ("stubborn", "family"):
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+        print(f"child {child.pid}", flush=True)
+    if mode == "unready":
+        time.sleep(600)
+    Answer.name, Answer.status = name, 503 if mode == "sick" else 200
+    Server(("127.0.0.1", int(port)), Answer).serve_forever()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

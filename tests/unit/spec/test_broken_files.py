@@ -1,0 +1,255 @@
+"""Broken files, one by one: each is refused with file:line:column and words that help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.unit.spec.files import HEAD, problems, write
+
+
+class Broken(NamedTuple):
+    """A file's text, and what must be said of it."""
+
+    text: str | bytes
+    place: str
+    words: tuple[str, ...]
+    name: str = "t.task.yaml"
+
+
+def after(lines: str) -> str:
+    return HEAD + lines
+
+
+def steps(line: str) -> str:
+    """The step is number 0, in line 3."""
+    return f"task_id: T-1\nsteps:\n  - {line}\n"
+
+
+DEEP = "a: " + "[" * 60 + "]" * 60 + "\n"
+BOMB = "a: &a [1,1,1,1,1,1,1,1,1,1]\n" + "".join(
+    f"{name}: &{name} [{','.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdef", "bcdefg", strict=True)
+)
+
+BROKEN = {
+    # The file itself
+    "empty": Broken("", "1:1", ("the file is empty",)),
+    "only-comments": Broken("# nothing\n", "1:1", ("the file is empty",)),
+    "not-utf-8": Broken(b"task_id: a\ngoal: caf\xe9\n", "2:10", ("not UTF-8", "0xe9", "save it as UTF-8")),
+    "utf-16": Broken("task_id: a\n".encode("utf-16"), "1:1", ("not UTF-8", "UTF-16")),
+    "huge": Broken(b"# " + b"x" * 1024 * 1024, "1:1", ("too large", "at most 1024 KiB")),
+    "control-character": Broken("task_id: a\x01b\n", "1:11", ("not valid YAML",)),
+    "list-at-top": Broken("- a\n- b\n", "1:1", ("not a mapping", "found: a list")),
+    "text-at-top": Broken('"hello"', "1:1", ("not a mapping", "found: text 'hello'"), "t.task.json"),
+    # YAML
+    "not-yaml": Broken("task_id: [a\nsteps: 1\n", "2:6", ("not valid YAML",)),
+    "unclosed-quote": Broken('task_id: "a\n', "2:1", ("not valid YAML", "quoted scalar")),
+    "tab": Broken("task_id: a\nsteps:\n\t- act: open\n", "3:1", ("not valid YAML", "spaces, not with tabs")),
+    "colon-in-text": Broken("task_id: a\ngoal: buy: now\n", "2:10", ("not valid YAML", "in quotes")),
+    "at-sign": Broken("task_id: a\ngoal: @me\n", "2:7", ("cannot start any token", "in quotes")),
+    "several-documents": Broken("task_id: a\n---\ntask_id: b\n", "2:1", ("several YAML documents",)),
+    "python-tag": Broken("task_id: !!python/object/apply:os.system [id]\n", "1:10", ("tag", "is not allowed")),
+    "binary-tag": Broken("task_id: !!binary aGk=\n", "1:10", ("tag", "is not allowed")),
+    "merge-key": Broken(after("inputs: {<<: {a: 1}}\n"), "5:10", ("merge keys", "not supported")),
+    "alias-bomb": Broken(BOMB, "5:31", ("more than 100000 values", "aliases")),
+    "alias-in-itself": Broken("task_id: a\ninputs: &x {y: *x}\n", "2:16", ("no anchor above it",)),
+    "deep-yaml": Broken(DEEP, "1:53", ("nested more than 50 levels",)),
+    "duplicate-key-yaml": Broken(after("goal: a\ngoal: b\n"), "6:1", ("`goal` stands here twice",)),
+    "list-as-key": Broken("task_id: a\n[b]: c\n", "2:1", ("a key must be a text",)),
+    "number-too-large": Broken(after("seed: 1e999\n"), "5:7", ("the number is too large",)),
+    # JSON
+    "trailing-comma": Broken('{"task_id": "a",\n}', "2:1", ("not valid JSON", "no comma before"), "t.task.json"),
+    "json-comment": Broken('{\n  // no\n  "task_id": "a"}', "2:3", ("JSON has no comments",), "t.task.json"),
+    "json-nan": Broken('{"task_id": "a", "seed": NaN}', "1:26", ("`NaN` is not JSON",), "t.task.json"),
+    "json-long-number": Broken('{"seed": ' + "9" * 5000 + "}", "1:10", ("number is too large",), "t.task.json"),
+    "json-surrogate": Broken(r'{"task_id": "\ud800"}', "1:1", ("surrogate",), "t.task.json"),
+    "duplicate-key-json": Broken(
+        '{"task_id": "a",\n "inputs": {"x": 1,\n  "x": 2}}', "3:3", ("`x` stands here twice",), "t.task.json"
+    ),
+    "deep-json": Broken('{"a":' * 60 + "1" + "}" * 60, "1:251", ("nested more than 50 levels",), "t.task.json"),
+    "very-deep-json": Broken("[" * 100_000 + "]" * 100_000, "1:51", ("nested more than 50 levels",), "t.task.json"),
+    "many-values-json": Broken("[" + "1," * 100_001 + "1]", "1:200000", ("more than 100000 values",), "t.task.json"),
+    # Types and keys
+    "task_id-missing": Broken("goal: a\nsteps: [{act: open, url: x}]\n", "1:1", ("`task_id` is missing",)),
+    "task_id-number": Broken("task_id: 5\nsteps: [{act: open, url: x}]\n", "1:10", ("expected: text", "in quotes")),
+    "timeout-text": Broken(after("timeout: '300'\n"), "5:10", ("a whole number", "found: text '300'", "without quotes")),
+    "timeout-yes": Broken(after("priority: true\n"), "5:11", ("a whole number", "found: true")),
+    "timeout-out-of-range": Broken(after("timeout: 9\n"), "5:10", ("out of range", "at least 10")),
+    "step_timeout-out-of-range": Broken(after("step_timeout: 301\n"), "5:15", ("out of range", "at most 300")),
+    "tags-text": Broken(after("tags: shop\n"), "5:7", ("expected: a list", "found: text 'shop'")),
+    "inputs-list": Broken(after("inputs: [a]\n"), "5:9", ("expected: a mapping", "found: a list")),
+    "misspelt-top-key": Broken(after("sucess_criteria: []\n"), "5:1", ("unknown key", "`success_criteria`?")),
+    "misspelt-timeout": Broken(after("step_timout: 3\n"), "5:1", ("unknown key", "`step_timeout`?")),
+    "misspelt-step-key": Broken(
+        steps("{act: click, selector: '#a', optinal: true}"), "3:32", ("unknown key `optinal`", "`optional`?")
+    ),
+    "key-of-another-act": Broken(
+        steps("{act: click, selector: '#a', url: x}"), "3:32", ("steps[0].url", "unknown key `url`")
+    ),
+    "misspelt-rule": Broken(after("error_recovery:\n  on_timout: abort\n"), "6:3", ("unknown key", "`on_timeout`?")),
+    "misspelt-setting": Broken(
+        after("error_recovery:\n  on_network_error: {max_retry: 1}\n"), "6:22", ("unknown key", "`max_retries`?")
+    ),
+    "misspelt-fallback-plan": Broken(after("fallback_plan: {enable: false}\n"), "5:17", ("`enabled`?",)),
+    # Steps
+    "steps-missing": Broken("task_id: a\n", "1:1", ("no steps", "a list of steps")),
+    "steps-empty": Broken("task_id: a\nsteps: []\n", "2:1", ("no steps",)),
+    "steps-mapping": Broken("task_id: a\nsteps: {act: open}\n", "2:8", ("expected: a list", "found: a mapping")),
+    "step-text": Broken(steps("open"), "3:5", ("steps[0]", "expected: a mapping", "found: text 'open'")),
+    "act-missing": Broken(steps("{selector: '#a'}"), "3:5", ("`act` is missing", "open, click")),
+    "act-unknown": Broken(steps("{act: clik, selector: '#a'}"), "3:11", ("not a known act", "`click`?")),
+    "act-planned": Broken(steps("{act: hover, selector: '#a'}"), "3:11", ("`hover` is not available in this version",)),
+    "selector-missing": Broken(steps("{act: click}"), "3:5", ("steps[0].selector", "is missing")),
+    "selector-comment": Broken("task_id: a\nsteps:\n- act: click\n  selector: #a\n", "4:12", ("`#` begins a comment",)),
+    "selector-list": Broken(steps("{act: click, selector: [data-x]}"), "3:28", ("expected: text", "in quotes")),
+    "value-list": Broken(steps("{act: type, selector: a, value: [1]}"), "3:37", ("text or a number", "a list [1]")),
+    "option-number": Broken(steps("{act: select, selector: a, value: [a, 1]}"), "3:43", ("value[1]", "expected: text")),
+    "wait-for-nothing": Broken(steps("{act: wait}"), "3:5", ("needs a `selector`, or a number of seconds",)),
+    "wait-too-long": Broken(steps("{act: wait, value: 4000}"), "3:5", ("0 to 3600 seconds",)),
+    "assert-without-value": Broken(steps("{act: assert, selector: a}"), "3:5", ("needs the `value`",)),
+    "assert-both-forms": Broken(steps("{act: assert, selector: a, expr: b}"), "3:5", ("either `selector`",)),
+    "step-timeout-zero": Broken(steps("{act: open, url: x, timeout: 0}"), "3:34", ("more than 0",)),
+    "url-scheme": Broken(steps("{act: open, url: 'file:///etc/passwd'}"), "3:22", ("`file:` are not allowed",)),
+    "url-javascript": Broken(steps("{act: open, url: 'javascript:alert(1)'}"), "3:22", ("`javascript:`",)),
+    "url-without-scheme": Broken(steps("{act: open, url: 'localhost:80/'}"), "3:22", ("write http:// in front",)),
+    "screenshot-escapes": Broken(
+        steps("{act: open, url: x, screenshot_id: ../../x}"), "3:40", ("screenshot_id must not hold a path separator",)
+    ),
+    # Recovery
+    "strategy-unknown": Broken(
+        after("error_recovery: {on_timeout: abrt}\n"), "5:30", ("not a known strategy", "`abort`?", "skip_step")
+    ),
+    "strategy-of-another-rule": Broken(
+        after("error_recovery: {on_network_error: {strategy: skip_step}}\n"), "5:47", ("retry, exponential_backoff or",)
+    ),
+    "strategy-planned": Broken(
+        after("error_recovery: {on_timeout: retry_from_checkpoint}\n"), "5:30", ("not available in this version",)
+    ),
+    "inconsistency-planned": Broken(
+        after("error_recovery: {on_state_inconsistency: trust_env}\n"), "5:42", ("`trust_env`", "not available")
+    ),
+    "negative-retries": Broken(
+        after("error_recovery: {on_network_error: {max_retries: -1}}\n"), "5:50", ("at least 0", "found: a whole number -1")
+    ),
+    "fallbacks-text": Broken(
+        after("error_recovery: {on_element_not_found: {fallback_selectors: {'#a': b}}}\n"),
+        "5:68",
+        ("expected: a list", "found: text 'b'"),
+    ),
+    "checkpoints": Broken(after("checkpoints: [0]\n"), "5:1", ("checkpoints is not available in this version",)),
+    "fallback-plan": Broken(after("fallback_plan: {enabled: true}\n"), "5:26", ("not available in this version",)),
+    "state-bindings": Broken(after("state_bindings: {a: b}\n"), "5:1", ("not available in this version",)),
+    "repairs": Broken(after("repairs: [{a: b}]\n"), "5:1", ("not available in this version",)),
+    "budget": Broken(after("budget: {steps: 5}\n"), "5:1", ("not available in this version",)),
+    "parametrize": Broken(after("parametrize: [{a: b}]\n"), "5:1", ("not available in this version",)),
+    # Criteria
+    "bad-criterion": Broken(
+        after("success_criteria:\n  - \"text('#a') = 'b'\"\n"), "6:16", ("at character 12", "^", "success_criteria[0]")
+    ),
+    "bad-criterion-plain": Broken(after("preconditions:\n- mem('a') == 1 )\n"), "6:17", ("preconditions[0]",)),
+    "bad-criterion-single-quotes": Broken(
+        after("success_criteria: ['text(''#a'') == b']\n"), "5:36", ("success_criteria[0]",)
+    ),
+    "bad-criterion-block": Broken(
+        after("success_criteria:\n  - |\n    text('#a') == 'b'\n    && nope('x')\n"), "8:8", ("nope",)
+    ),
+    "bad-criterion-json": Broken(
+        '{"task_id": "a", "steps": [{"act": "open", "url": "x"}],\n "success_criteria": ["text(\\"#a\\") = 1"]}',
+        "2:37",
+        ("at character 12",),
+        "t.task.json",
+    ),
+    "bad-done_when": Broken(steps("{act: click, selector: a, done_when: nope('x')}"), "3:42", ("nope",)),
+    "bad-remember": Broken(steps("{act: wait, value: 1, remember: {a.b: text(}}"), "3:48", ("remember['a.b']",)),
+    "bad-expr": Broken(steps("{act: assert, expr: ''}"), "3:25", ("steps[0].expr", "empty")),
+    "bad-call-as-value": Broken(steps("{act: assert, selector: a, value: mem(x}"), "3:39", ("unknown key",)),
+    "bad-when": Broken(
+        after("scoring_checkpoints:\n- {id: a, assertion: url() == 'x', when: 'nope'}\n"), "6:43", (".when",)
+    ),
+    "bad-regex": Broken(after("success_criteria: [\"text('#a') matches '(['\"]\n"), "5:41", ("regular expression",)),
+    "unknown-channel": Broken(
+        after("success_criteria: [\"json('enw', 'a') == 1\"]\n"), "5:20", ("unknown channel `enw`", "`env`?")
+    ),
+    # References
+    "namespace-unknown": Broken(steps("{act: open, url: 'x/${input.a}'}"), "3:25", ("${input.a}", "`inputs.`?")),
+    "input-missing": Broken(
+        after("inputs: {query: a}\ngoal: find ${inputs.qery}\n"), "6:12", ("`inputs` has no `qery`", "`query`?")
+    ),
+    "persona-missing": Broken(steps("{act: open, url: '${persona.home}'}"), "3:23", ("`persona` has no `home`",)),
+    "reference-unclosed": Broken(steps("{act: open, url: 'a${inputs.x'}"), "3:24", ("no closing brace",)),
+    "param": Broken(steps("{act: open, url: '${param.x}'}"), "3:23", ("`parametrize` is not available",)),
+    "memory-in-goal": Broken(after("goal: ${memory.x}\n"), "5:7", ("steps and criteria only",)),
+    "input-in-input": Broken(after("inputs: {a: '${inputs.b}', b: 1}\n"), "5:14", ("can refer to env:NAME only",)),
+    # Against each other and the disk
+    "task_id-escapes": Broken("task_id: ../../x\nsteps: [{act: open, url: x}]\n", "1:10", ("path separator",)),
+    "task_id-dots": Broken("task_id: a..b\nsteps: [{act: open, url: x}]\n", "1:10", ("must not hold `..`",)),
+    "task_id-hidden": Broken("task_id: .a\nsteps: [{act: open, url: x}]\n", "1:10", ("begin with a dot",)),
+    "task_id-control": Broken('task_id: "a\\nb"\nsteps: [{act: open, url: x}]\n', "1:10", ("control characters",)),
+    "task_id-long": Broken(f"task_id: {'a' * 201}\nsteps: [{{act: open, url: x}}]\n", "1:10", ("at most 200",)),
+    "time-without-zone": Broken(after("time: 2025-11-16T09:00:00\n"), "5:7", ("not a point in time", "with a zone")),
+    "time-nonsense": Broken(after("time: tomorrow\n"), "5:7", ("ISO 8601", "found: text 'tomorrow'")),
+    "domain-url": Broken(after("allowed_domains: ['http://shop.local']\n"), "5:19", ("not a host name",)),
+    "upload-absolute": Broken(steps("{act: upload, selector: a, value: /etc/passwd}"), "3:39", ("absolute",)),
+    "upload-windows": Broken(steps("{act: upload, selector: a, value: 'C:\\x'}"), "3:39", ("absolute",)),
+    "upload-escapes": Broken(steps("{act: upload, selector: a, value: ../x}"), "3:39", ("leaves the task's folder",)),
+    "upload-missing": Broken(steps("{act: upload, selector: a, value: [no.png]}"), "3:40", ("no such file",)),
+    "fault-both": Broken(
+        after("faults:\n- {kind: refuse, host: a.local, connections: 1, seconds: 2}\n"), "6:3", ("either `connections`",)
+    ),
+    "fault-neither": Broken(after("faults:\n- {kind: refuse, host: a.local}\n"), "6:3", ("how long it lasts",)),
+    "fault-kind": Broken(after("faults:\n- {kind: refus, host: a}\n"), "6:10", ("not a known kind", "`refuse`?")),
+    "fault-step": Broken(
+        after("faults:\n- {kind: hang, url: '*', step: 2}\n"), "6:32", ("no such step", "expected: 0 to 1")
+    ),
+    "fault-host-url": Broken(
+        after("faults:\n- {kind: refuse, host: 'http://a.local', connections: 1}\n"), "6:24", ("not a host name",)
+    ),
+    "fault-channel": Broken(
+        after("faults:\n- {kind: delayed_state, channel: shop, path: a, value: 1, seconds: 1}\n"),
+        "6:34",
+        ("unknown channel `shop`",),
+    ),
+    "expect-bare": Broken(after("expect: {final_state: failed}\n"), "5:9", ("must name the `error_type` or `code`",)),
+    "expect-state": Broken(after("expect: {final_state: fail}\n"), "5:23", ("not a known word", "`failed`?")),
+    "expect-type": Broken(
+        after("expect: {final_state: failed, error_type: timeout}\n"), "5:43", ("timeout_task", "`timeout_")
+    ),
+    "expect-code": Broken(after("expect: {final_state: failed, code: STEP_TIMEUOT}\n"), "5:37", ("`STEP_TIMEOUT`?",)),
+    "expect-code-and-type": Broken(
+        after("expect: {final_state: failed, code: STEP_TIMEOUT, error_type: timeout_task}\n"),
+        "5:63",
+        ("does not fit the code", "timeout_step"),
+    ),
+    "expect-step": Broken(
+        after("expect: {final_state: failed, code: STEP_TIMEOUT, step_index: 3}\n"), "5:63", ("no such step", "2 (success")
+    ),
+    "expect-warning": Broken(
+        after("expect: {final_state: completed, warnings: [network_recovered]}\n"), "5:45", ("there is no warning",)
+    ),
+    "expect-error-of-success": Broken(
+        after("expect: {final_state: completed, code: STEP_TIMEOUT}\n"), "5:9", ("has no error",)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_it_is_refused_with_its_place_and_words(name: str, tmp_path: Path) -> None:
+    broken = BROKEN[name]
+    path = write(tmp_path, broken.text, broken.name)
+    found = [str(problem) for problem in problems(path, known_channels=frozenset({"env"}))]
+    assert found, "it was loaded"
+    fitting = [text for text in found if text.startswith(f"{path}:{broken.place}:")]
+    assert fitting, found
+    assert any(all(word in text for word in broken.words) for text in fitting), found
+
+
+def test_nothing_else_is_said_of_a_file_with_one_mistake(tmp_path: Path) -> None:
+    several = {
+        name: texts
+        for name, broken in BROKEN.items()
+        if len(texts := problems(write(tmp_path, broken.text, broken.name), known_channels=frozenset({"env"}))) != 1
+    }
+    assert sorted(several) == ["binary-tag"] * 0 + sorted(several)
+    assert not several, {name: list(map(str, texts)) for name, texts in several.items()}
