@@ -9,18 +9,17 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
-from typing import Any
 
 from harness.agents.scripted import ScriptedAgent
-from harness.browser.launch import Browsers, SessionRequest
-from harness.reporting.artifacts import DirectoryArchive
-
+from harness.browser.launch import Browsers
+from harness.browser.request import SessionRequest
 from harness.engine import run_task
 from harness.events import Event
-from harness.faults import prepare
+from harness.faults import FaultInjector, prepare
 from harness.plan import Plan
-from harness.ports import Injector, Ports, Stage
+from harness.ports import Ports, Stage
 from harness.record import TaskResult
+from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.redaction import Redactor
 from harness.resilience import SystemClock
 from harness.services import Services
@@ -43,6 +42,7 @@ class Harness:
         self.settings = settings
         self.clock = SystemClock()
         self.services = Services(settings.services, root=settings.root, logs=state / "logs", clock=self.clock)
+        self.channels = Channels(settings.channels, hosts=self.services.hosts, root=settings.root)
         self._temp = tempfile.TemporaryDirectory(prefix="taskspec-", ignore_cleanup_errors=True)
         self.browsers = Browsers(settings.browser, self.clock, temp=Path(self._temp.name))
         self.memory = MemoryStore(Path(self._temp.name) / "memory.sqlite3")
@@ -68,11 +68,8 @@ class Harness:
 
     async def _stage(self, plan: Plan, folder: Path) -> Stage:
         await self.start()
-        channels = Channels(
-            self.settings.channels, hosts=self.services.hosts, root=self.settings.root, world=plan.world
-        )
-        world = TaskWorld(plan, self.memory, channels, self.clock)
-        injector = await prepare(plan.faults, hosts=hosts, write=world.merge, clock=self.clock)
+        world = TaskWorld(plan, self.memory, self.channels, self.clock)
+        injector = await prepare(plan.faults, hosts=self.services.hosts, write=world.merge, clock=self.clock)
         try:
             session = await self.browsers.open_session(self._request(plan, folder, injector))
         except BaseException:
@@ -80,11 +77,10 @@ class Harness:
             raise
         return Stage(session, world, injector)
 
-    def _request(self, plan: Plan, folder: Path, injector: Injector) -> SessionRequest:
-        faults: Any = injector
+    def _request(self, plan: Plan, folder: Path, injector: FaultInjector) -> SessionRequest:
         return SessionRequest(
             world=plan.world,
-            hosts=faults.hosts,
+            hosts=injector.hosts,
             allowed_domains=plan.spec.allowed_domains,
             folder=folder,
             uploads=plan.folder,
@@ -92,7 +88,7 @@ class Harness:
             base_url=self.settings.base_url,
             recording=self.settings.recording,
             tracing=self.settings.tracing,
-            on_request_failed=faults.request_failed,
+            on_request_failed=injector.request_failed,
         )
 
     async def close(self) -> None:

@@ -127,7 +127,7 @@ async def wait(attempt: Attempt, step: Wait) -> Details:
         return {}
     text = None if step.value is None else re.compile(re.escape(str(step.value)))
     target = attempt.locator(step.selector, step.frame).filter(visible=True, has_text=text).first
-    await target.wait_for(state="attached", timeout=attempt.left() * 1000)
+    await target.wait_for(state="attached", timeout=attempt.ms())
     return {}
 
 

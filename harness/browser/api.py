@@ -64,7 +64,7 @@ async def _send(
         headers.setdefault("content-type", "application/json")
     try:
         return await requests.fetch(
-            target, method=method, headers=headers, data=body, max_redirects=0, timeout=attempt.left() * 1000
+            target, method=method, headers=headers, data=body, max_redirects=0, timeout=attempt.ms()
         )
     except PlaywrightError as error:
         failure = api_failure(error.message.splitlines()[0].partition(": ")[2], url)

@@ -42,25 +42,29 @@ class Attempt:
         """Seconds left, never below LEAST_SECONDS."""
         return max(LEAST_SECONDS, self.deadline.left(self.clock.now()))
 
+    def ms(self) -> int:
+        """What is left, in milliseconds."""
+        return round(1000 * self.left())
+
     def locator(self, selector: str, frame: str | None) -> Locator:
         return locate(self.page, selector, frame)
 
-    async def act(self, call: Callable[[float], Awaitable[object]]) -> None:
+    async def act(self, call: Callable[[int], Awaitable[object]]) -> None:
         """Do `call(timeout in ms)`: the element must be there within `patience`, the act may take all that is left.
 
         Playwright's own timeout ends each try, so nothing can land late. A second try is made only when the call log
         shows that the first one found the element and did nothing to it.
         """
         try:
-            await call(1000 * min(max(self.patience, LEAST_SECONDS), self.left()))
+            await call(round(1000 * min(max(self.patience, LEAST_SECONDS), self.left())))
         except PlaywrightTimeoutError as error:
             if self.left() <= LEAST_SECONDS:
                 raise
             log = CallLog.of(error.message)
             if log.effect is not Effect.NONE:
                 await self._outlast(error)
-            elif log.found or not await answers(self.page, PROBE_SECONDS):
-                await call(1000 * self.left())
+            elif log.found or not await answers(self.tab.control, PROBE_SECONDS):
+                await call(self.ms())
             else:
                 raise
 

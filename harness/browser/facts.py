@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from playwright.async_api import CDPSession, Locator, Page
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Locator, Page
 
 _ASK = """
 matches => {
@@ -109,13 +109,13 @@ async def describe(locator: Locator, seconds: float) -> dict[str, str]:
     return found
 
 
-async def answers(page: Page, seconds: float) -> bool:
-    """Whether the page's own process still answers."""
+async def answers(control: CDPSession, seconds: float) -> bool:
+    """Whether the page's own process still answers. Unlike `page.evaluate`, this does not wait for a navigation."""
     try:
         async with asyncio.timeout(seconds):
-            await page.evaluate("1")
+            await control.send("Runtime.evaluate", {"expression": "1"})
     except TimeoutError:
         return False
-    except PlaywrightError:  # an answer too: it navigates, or it is gone, and that is told apart elsewhere
+    except PlaywrightError:  # an answer too: it is gone, and that is told apart elsewhere
         return True
     return True

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from playwright.async_api import CDPSession, Page
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Page
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.call_log import CallLog
 from harness.browser.chromium import Chromium
 from harness.browser.facts import Facts, answers, ask
 from harness.browser.network import net_error, net_failure, status_failure
-from harness.browser.watch import PageWatch
+from harness.browser.watch import Exchange, PageWatch
 from harness.failure import Effect, Failed, Failure
 from harness.resilience import Clock
 
@@ -42,7 +43,9 @@ class Scene:
     page: Page
     watch: PageWatch
     chromium: Chromium
-    driver_alive: bool
+    control: CDPSession
+    """The standing session to the page."""
+    driver_alive: Callable[[], bool]
     clock: Clock
     policed: bool
     """Whether allowed_domains hold."""
@@ -83,7 +86,7 @@ def dead(text: str, scene: Scene) -> Failure | None:
 
 def _dead_part(scene: Scene, text: str) -> tuple[str, str] | None:
     """Code and message; from the outermost process inwards."""
-    if not scene.driver_alive:
+    if not scene.driver_alive():
         return "DRIVER_GONE", "Playwright's driver process is gone"
     if not scene.chromium.alive:
         return "BROWSER_CRASHED", "the browser is gone"
@@ -180,19 +183,25 @@ async def _too_late(text: str, scene: Scene) -> Failure:
         return Failure("DIALOG_BLOCKED", message, details=details, effect=CallLog.of(text).effect, tainted=True)
     if scene.opens:
         return await _late_navigation(scene)
+    log = CallLog.of(text)
+    pending = scene.watch.unanswered
+    if pending and log.effect is not Effect.NONE and await scene.chromium.answers(PROBE_SECONDS):
+        return no_answer(scene, pending, log.effect)
     facts, (page, browser) = await asyncio.gather(_ask(scene), _who_answers(scene))
     failure = dead("", scene)
     if failure is not None:
         return failure
-    log = CallLog.of(text)
-    if facts is None and not page:
+    if not page:
         return hung(scene, browser, log.effect)
     return timed_out(scene) if scene.waits else element_failure(scene, facts, log)
 
 
 async def _who_answers(scene: Scene) -> tuple[bool, bool]:
-    """Whether the page answers, and whether the browser does."""
-    return await asyncio.gather(answers(scene.page, PROBE_SECONDS), scene.chromium.answers(PROBE_SECONDS))
+    """Whether the page answers, and whether the browser does. A page that waits for a server counts as alive."""
+    page, browser = await asyncio.gather(
+        answers(scene.control, PROBE_SECONDS), scene.chromium.answers(PROBE_SECONDS)
+    )
+    return page or (browser and scene.watch.unanswered is not None), browser
 
 
 async def _late_navigation(scene: Scene) -> Failure:
@@ -204,11 +213,16 @@ async def _late_navigation(scene: Scene) -> Failure:
     page, browser = await _who_answers(scene)
     if not browser:
         return hung(scene, browser)
-    if navigation and navigation.status is None:
-        message = f"no answer from {navigation.url} in {scene.within:g}s"
-        details = {"url": navigation.url}
-        return Failure("NET_TIMEOUT", message, details=details, effect=Effect.POSSIBLE, tainted=not page)
-    return timed_out(scene) if page else hung(scene, browser)
+    if not page:
+        return hung(scene, browser)
+    pending = scene.watch.unanswered
+    return no_answer(scene, pending, Effect.POSSIBLE) if pending else timed_out(scene)
+
+
+def no_answer(scene: Scene, navigation: Exchange, effect: Effect) -> Failure:
+    """The server says nothing."""
+    message = f"no answer from {navigation.url} in {scene.within:g}s"
+    return Failure("NET_TIMEOUT", message, details={"url": navigation.url}, effect=effect)
 
 
 def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:

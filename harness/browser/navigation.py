@@ -43,7 +43,7 @@ async def go_to(attempt: Attempt, url: str) -> Response | None:
     """
     while True:
         try:
-            return await attempt.page.goto(url, wait_until="load", timeout=attempt.left() * 1000)
+            return await attempt.page.goto(url, wait_until="load", timeout=attempt.ms())
         except PlaywrightError as error:
             by = _INTERRUPTED.search(error.message)
             if by is None or not (by[1] == url or by[1].startswith("chrome-error:")):

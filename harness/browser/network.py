@@ -44,7 +44,7 @@ _API_ERRORS = (
     (r"ENOTFOUND|EAI_AGAIN", "NET_DNS"),
     (r"socket hang up", "NET_EMPTY_RESPONSE"),
     (r"ECONNRESET|EPIPE|\baborted\b", "NET_CONNECTION_RESET"),
-    (r"ETIMEDOUT|Timeout \d+ms exceeded", "NET_TIMEOUT"),
+    (r"ETIMEDOUT|Timeout [\d.]+ms exceeded", "NET_TIMEOUT"),
     (r"EPROTO|CERT|certificate", "NET_TLS"),
     (r"EHOSTUNREACH|ENETUNREACH|Parse Error", "NET_FAILED"),
     (r"Invalid URL", "INVALID_INPUT"),

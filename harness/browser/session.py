@@ -93,9 +93,9 @@ class PlaywrightSession:
                 found = await self._healed_element(step)
                 details = await ACTIONS[type(step)](attempt, step)
         except Exception as error:  # noqa: BLE001 - every failure of an act becomes a value; this is the one place
-            return self._failed(await failure_of(error, scene))
+            return await self._failed(await failure_of(error, scene))
         failure = navigation_failure(scene)
-        return self._failed(failure) if failure else self._passed({**found, **details})
+        return await self._failed(failure) if failure else self._passed({**found, **details})
 
     def _scene(self, step: Step, within: float, patience: float) -> Scene:
         target = step.target
@@ -116,7 +116,8 @@ class PlaywrightSession:
             page=self._tab.page,
             watch=self._tab.watch,
             chromium=self._chromium,
-            driver_alive=self._fleet.driver_alive,
+            control=self._tab.control,
+            driver_alive=lambda: self._fleet.driver_alive,
             clock=self._clock,
             policed=bool(self._request.allowed_domains),
             within=within,
@@ -130,7 +131,9 @@ class PlaywrightSession:
         element = await describe(locate(self._tab.page, step.target, getattr(step, "frame", None)), PROBE_SECONDS)
         return {"element": element} if element else {}
 
-    def _failed(self, failure: Failure) -> Failure:
+    async def _failed(self, failure: Failure) -> Failure:
+        if failure.code == "NET_TIMEOUT":
+            await self._tab.stop_loading(GRACE)
         if failure.code == "ELEMENT_NOT_FOUND":
             self._unfound = failure.selector
         return replace(failure, details={**failure.details, **self._surroundings()})

@@ -55,15 +55,25 @@ class Tab:
         return tab
 
     async def freed(self, seconds: float) -> bool:
-        """Whether the page answers, after ending a script that keeps it busy: the page's state is kept."""
-        if await answers(self.page, seconds):
+        """Whether the page answers, after ending what keeps it from it: a navigation, or a script that does not end."""
+        if self.watch.unanswered:
+            await self.stop_loading(seconds)
+        if await answers(self.control, seconds):
             return True
         try:
             async with asyncio.timeout(seconds):
                 await self.control.send("Runtime.terminateExecution")
         except (TimeoutError, PlaywrightError):
             return False
-        return await answers(self.page, seconds)
+        return await answers(self.control, seconds)
+
+    async def stop_loading(self, seconds: float) -> None:
+        """Give up a navigation that does not end; it would hold up whatever comes next."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.control.send("Page.stopLoading")
+        except (TimeoutError, PlaywrightError):
+            return  # whatever holds it up is found by the next call
 
     async def trace(self) -> None:
         """Record snapshots and screenshots from now on."""

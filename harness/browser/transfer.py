@@ -41,7 +41,7 @@ async def download(attempt: Attempt, step: Download) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
     clicked = False
     try:
-        async with attempt.page.expect_download(timeout=attempt.left() * 1000) as coming:
+        async with attempt.page.expect_download(timeout=attempt.ms()) as coming:
             await attempt.act(lambda ms: target.click(timeout=ms, force=step.force))
             clicked = True
     except PlaywrightTimeoutError as error:

@@ -54,6 +54,7 @@ class PageWatch:
         self._report = on_request_failed
         self._answers: set[asyncio.Task[None]] = set()
         self._open: deque[tuple[Request, Exchange]] = deque(maxlen=NETWORK_ENTRIES)
+        self._pending: Exchange | None = None
         self._settled = asyncio.Event()
         self._settled.set()
         self.crashed = False
@@ -91,8 +92,10 @@ class PageWatch:
         await self._settled.wait()
 
     @property
-    def navigating(self) -> bool:
-        return not self._settled.is_set()
+    def unanswered(self) -> Exchange | None:
+        """The main frame's navigation that has had no answer yet. Until then the page cannot be asked anything."""
+        pending = self._pending
+        return pending if pending and pending.status is None and not self._settled.is_set() else None
 
     def console(self) -> tuple[str, ...]:
         """The console's lines; a failed request that Chromium itself reported is not said twice."""
@@ -114,7 +117,7 @@ class PageWatch:
         self.exchanges.append(exchange)
         self._open.append((request, exchange))
         if exchange.navigation:
-            self.navigation = exchange
+            self.navigation = self._pending = exchange
             self._settled.clear()
 
     def _is_main(self, request: Request) -> bool:

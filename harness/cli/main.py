@@ -10,9 +10,9 @@ import typer
 from harness.cli.demo import run_demo
 from harness.failure import CATALOG
 from harness.schemas import schemas
-from harness.spec.suite import check_suite
 from harness.spec.load import Loaded, find_tasks, load_file
 from harness.spec.problems import SpecError
+from harness.spec.suite import check_suite
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 

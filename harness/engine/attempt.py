@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 import re
 
-from harness.spec.interpolate import MissingMemory, resolve
-
 from harness.criteria import compare, difference, equal, evaluate, evaluate_value, fold, parse, parse_value
 from harness.engine.run import PageSources, Run
 from harness.failure import Assertion, Effect, Failed, Failure, Outcome, Passed
 from harness.ports import Json
 from harness.recovery import Remedy, Substitute
 from harness.resilience import Deadline
+from harness.spec.interpolate import MissingMemory, resolve
 from harness.spec.steps import Api, Assert, Step, Wait
 
 POLL = 0.1
@@ -100,7 +99,8 @@ _CALL = re.compile(r"(?:mem|json)\(.*\)", re.DOTALL)
 
 async def _compare(run: Run, step: Assert, text: str, until: Deadline) -> Outcome:
     """`value` is literal, except a comparator with a number, or a single mem(...) or json(...) call (DESIGN 4.2)."""
-    actual, expected, operator = fold(text), step.value, "=="
+    actual, operator = fold(text), "=="
+    expected: Json = step.value
     if isinstance(expected, str):
         if found := _COMPARATOR.fullmatch(expected.strip()):
             operator, expected = found[1], float(found[2])

@@ -14,6 +14,7 @@ from harness.ports import Evidence, Ports, Snapshot, Stage
 from harness.record import TaskResult, warnings
 from harness.recovery import Capture
 from harness.report import AssertionContext, Context, error_report
+from harness.spec.task import FinalState
 
 SNAPSHOT_LIMIT = 3.0
 """Seconds for all environment channels together."""
@@ -44,7 +45,7 @@ def _judged(plan: Plan, stage: Stage | None, result: TaskResult, ending: Ending 
     files = stage.session.files if stage else ()
     found += shortcomings(plan.spec, memory, files)
     skipped = any(record.skipped for record in result.history)
-    state = "partial_success" if skipped else "completed"
+    state: FinalState = "partial_success" if skipped else "completed"
     return replace(result, final_state=state, warnings=tuple(found), memory=memory)
 
 

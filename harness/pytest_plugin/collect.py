@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.reporting.allure_labels import entitle, labels
-from harness.spec.load import Loaded, is_task_file, load_file
-from harness.spec.problems import SpecError
 
 from harness.pytest_plugin.failures import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.run import perform
+from harness.reporting.allure_labels import entitle, labels
+from harness.spec.load import Loaded, is_task_file, load_file
+from harness.spec.problems import SpecError
 
 
 class TaskItem(pytest.Function):
@@ -26,7 +26,7 @@ class TaskItem(pytest.Function):
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         if isinstance(excinfo.value, TaskFailed):  # a declared failure explains itself: no Python traceback
             return excinfo.value.text
-        return super().repr_failure(excinfo, style)
+        return super().repr_failure(excinfo)
 
 
 class TaskFile(pytest.Module):

@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.reporting.allure_files import write_allure_files
-from harness.reporting.history import LAST_RUN, write_last_run
-from harness.reporting.task_record import TaskRecord
-from harness.spec.suite import check_suite
 
 from harness.pytest_plugin import options
 from harness.pytest_plugin.collect import TaskFile, TaskItem, collect_file, register_mark
@@ -19,6 +15,10 @@ from harness.pytest_plugin.order import ordered, task_items
 from harness.pytest_plugin.run import RECORD
 from harness.pytest_plugin.state import STATE, State
 from harness.pytest_plugin.terminal import environment, live_progress, write_summary
+from harness.reporting.allure_files import write_allure_files
+from harness.reporting.history import LAST_RUN, write_last_run
+from harness.reporting.task_record import TaskRecord
+from harness.spec.suite import check_suite
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from harness.compile import compile_plan
-from harness.reporting.allure_sink import AllureSink
-from harness.reporting.console import failure_text
-from harness.reporting.task_record import TaskRecord, task_record
-from harness.spec.load import Loaded
-from harness.spec.problems import SpecError
 
+from harness.compile import compile_plan
 from harness.engine.ending import unmet
 from harness.failure import Family
 from harness.plan import Plan
 from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
 from harness.pytest_plugin.state import STATE, State
 from harness.record import TaskResult
+from harness.reporting.allure_sink import AllureSink
+from harness.reporting.console import failure_text
+from harness.reporting.task_record import TaskRecord, task_record
+from harness.spec.load import Loaded
+from harness.spec.problems import SpecError
 
 
 def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:

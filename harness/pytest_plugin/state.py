@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from harness.reporting.progress import Progress
 
+from harness.reporting.progress import Progress
 from harness.settings import Settings
 from harness.wiring import SyncHarness, new_run_id
 

@@ -49,7 +49,7 @@ def live_progress(config: pytest.Config) -> Progress:
     """A live line where a person looks at a terminal; silence under xdist, `-q`, and in logs."""
     parallel = hasattr(config, "workerinput") or bool(config.getoption("numprocesses", None))
     live = sys.stdout.isatty() and not parallel and config.get_verbosity() >= 0
-    terminal = Terminal(config, live=live)
+    terminal: Any = Terminal(config, live=live)
     return Progress(terminal, terminal.room)
 
 

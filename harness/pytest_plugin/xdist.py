@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.spec.load import is_task_file, load_file
-from harness.spec.problems import SpecError
 
 from harness.pytest_plugin.order import groups
+from harness.spec.load import is_task_file, load_file
+from harness.spec.problems import SpecError
 
 
 class XdistHooks:

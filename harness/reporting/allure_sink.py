@@ -42,11 +42,11 @@ class AllureSink:
         steps = step_results(result, redactor)
         test.steps.extend(step for _, step in steps)
         failing = next((step for record, step in reversed(steps) if record.index == result.failed_index), None)
-        contents = [*on_test(result, redactor), *map(Content.of, self._kept(plan) if result.ok else ())]
-        written = {content: _attach(test, content) for content in contents}
+        for content in (*on_test(result, redactor), *map(Content.of, self._kept(plan) if result.ok else ())):
+            _attach(test, content)
         if failing is not None:
             for content in on_failing_step(result, redactor):
-                _attach(failing, content, written.get(content))
+                _attach(failing, content)
         _describe(test, plan, result, browser)
 
     def settle(self, result: TaskResult) -> None:
@@ -90,14 +90,12 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
             test.parameters.append(Parameter(name=name, value=str(value), excluded=True))
 
 
-def _attach(parent: TestResult | TestStepResult, content: Content, source: str | None = None) -> str:
-    """The name of the attached file; one that is already there (`source`) is only referred to."""
-    if source is None:
-        source = f"{_uuid()}-attachment.{content.extension}"
-        hook: Any = allure_commons.plugin_manager.hook
-        if content.path is not None:
-            hook.report_attached_file(source=str(content.path), file_name=source)
-        else:
-            hook.report_attached_data(body=content.data, file_name=source)
+def _attach(parent: TestResult | TestStepResult, content: Content) -> None:
+    """A file of its own for each place: Allure 3 calls one that is referred to twice missing."""
+    source = f"{_uuid()}-attachment.{content.extension}"
+    hook: Any = allure_commons.plugin_manager.hook
+    if content.path is not None:
+        hook.report_attached_file(source=str(content.path), file_name=source)
+    else:
+        hook.report_attached_data(body=content.data, file_name=source)
     parent.attachments.append(Attachment(name=content.name, source=source, type=content.mime))
-    return source

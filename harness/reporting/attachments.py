@@ -48,7 +48,7 @@ _FILES = (
     ("step trace", "partial_trace.json", JSON, "json"),
     ("manifest", "manifest.json", JSON, "json"),
 )
-_AT_THE_STEP = ("error_report.json", "screenshot.png", "dom_snapshot.html")
+_AT_THE_STEP = ("error_report.json", "screenshot.png")
 
 
 def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:

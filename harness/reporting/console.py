@@ -54,7 +54,7 @@ def _body(plan: Plan, result: TaskResult, width: int) -> Iterator[str]:
 
 def _table(rows: list[Row], width: int) -> Iterator[str]:
     act = max((len(row.act) for row in rows), default=0)
-    target = min(max((len(row.target) for row in rows), default=0), max(10, width - act - 40))
+    target = min(max((len(row.target) for row in rows), default=0), max(10, width - act - 43))
     for row in rows:
         mark = ">" if row.failing else " "
         time = "" if row.seconds is None else f"{row.seconds:6.1f} s"

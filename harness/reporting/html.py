@@ -16,7 +16,7 @@ from harness.reporting.allure_files import RC, allurerc
 from harness.reporting.attachments import TRACE
 from harness.reporting.documents import read_json
 from harness.reporting.npm import ReportError, allure_command
-from harness.reporting.trace_viewer import TraceFile, add_viewer, link_or_copy, viewer_folder
+from harness.reporting.trace_viewer import HERE, HERE_SCRIPT, TraceFile, add_viewer, link_or_copy, viewer_folder
 
 BUILD_LIMIT = 600
 """Seconds for Allure's own work."""
@@ -45,9 +45,11 @@ def build_report(
         staged = _staged(results, Path(folder), traces, single_file)
         shutil.rmtree(output, ignore_errors=True)
         _generate(command, staged, output.absolute())
-    add_viewer(output, results, traces)
     index = output / "index.html"
-    index.write_text(_ANALYTICS.sub("", index.read_text("utf-8")), "utf-8")
+    page = _ANALYTICS.sub("", index.read_text("utf-8"))
+    if add_viewer(output, results, traces):
+        page = page.replace("<head>", f"<head>\n{HERE_SCRIPT}", 1)
+    index.write_text(page, "utf-8")
     return index
 
 
@@ -104,7 +106,7 @@ def _opened(path: Path, links: dict[str, str]) -> Json | None:
     """The result with links that open its traces; None when it has no trace."""
     document = _result(path)
     urls = [links[source] for source in dict.fromkeys(_trace_sources(document)) if source in links]
-    more = [{"type": "link", "name": "Open trace", "url": url} for url in urls]
+    more = [{"type": "link", "name": "Open trace", "url": HERE + url} for url in urls]
     return {**document, "links": [*document.get("links", ()), *more]} if more else None
 
 

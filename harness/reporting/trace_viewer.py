@@ -13,6 +13,18 @@ from pathlib import Path
 VIEWER = "trace-viewer"
 TRACES = "traces"
 
+HERE = "http://report.invalid/"
+"""Stands for the report's own address in its links: Allure shows none that is relative."""
+
+HERE_SCRIPT = f"""<script>
+document.addEventListener("click", (event) => {{
+  const link = event.target.closest?.('a[href^="{HERE}"]');
+  if (link) link.href = link.href.replace("{HERE}", new URL(".", location.href.split("#")[0]).href);
+}}, true);
+</script>
+"""
+"""Puts the real address in, when such a link is clicked."""
+
 
 @dataclass(frozen=True, slots=True)
 class TraceFile:

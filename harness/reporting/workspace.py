@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
+import threading
 from pathlib import Path
 
 import psutil
@@ -17,31 +19,24 @@ class Workspace:
         self._base = root / ".tmp"
         self._own = self._base / f"{os.getpid()}-{run_id}"
         self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
         sweep(self._base)
 
     def folder(self, name: str) -> Path:
         """A new empty folder; `name` is part of its name."""
         path = self._own / f"{name}-{next(self._numbers)}"
-        path.mkdir(parents=True)
+        with self._lock:
+            path.mkdir(parents=True)
         return path
 
     def discard(self, path: Path) -> None:
         """Delete a folder; it is out of sight at once, so that a kill leaves no half of it."""
-        grave = self._own / f"discarded-{next(self._numbers)}"
-        self._own.mkdir(parents=True, exist_ok=True)
-        try:
-            path.rename(grave)
-        except FileNotFoundError:
-            return
+        grave = self.folder("discarded")
+        with contextlib.suppress(FileNotFoundError):
+            path.rename(grave / path.name)
         shutil.rmtree(grave, ignore_errors=True)
-        self._tidy()
-
-    def _tidy(self) -> None:
-        for folder in (self._own, self._base):
-            try:
-                folder.rmdir()
-            except OSError:
-                return  # in use, by this process or another
+        with self._lock, contextlib.suppress(OSError):  # still in use
+            self._own.rmdir()
 
 
 def sweep(base: Path) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
 from harness.failure import ErrorType
 from harness.recovery import Rulebook
@@ -103,3 +104,15 @@ class TaskSpec(BaseModel):
     expect: Expect | None = None
     steps: tuple[Step, ...] = ()
     expected_memory: dict[str, JsonValue] = Field(default_factory=dict)
+
+    _place: tuple[Path, str] | None = PrivateAttr(None)
+
+    @property
+    def place(self) -> tuple[Path, str] | None:
+        """The folder it came from, and its file as shown to people; None for a task made in Python."""
+        return self._place
+
+    def placed(self, folder: Path, source: str) -> TaskSpec:
+        """This task, knowing where it came from."""
+        self._place = (folder, source)
+        return self

@@ -1,6 +1,6 @@
 """A small pytest run whose items put fabricated results into Allure, as the plugin does (its conftest.py)."""
 
-CONFTEST = '''
+CONFTEST = """
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,9 +30,9 @@ def keep(archive, plan, result, trace):
     (found.folder / "screenshot.png").write_bytes(Path("page.png").read_bytes())
     folder = archive.keep(plan, result, result.error, found, Snapshot({"cart": 1}, {"env": {"order": None}}))
     return replace(result, artifacts=folder)
-'''
+"""
 
-TESTS = '''
+TESTS = """
 import pytest
 from conftest import *
 
@@ -71,4 +71,4 @@ def test_d4():
     tries = (sample.attempt(step, 0, 0.5, refused), sample.attempt(step, 2.5, 0.5, Passed(), Retry(2.0)))
     rest = sample.passed_records(D4, 6)[1:]
     AllureSink().finish(D4, sample.completed(D4, [StepRecord(0, step, tries), *rest]), "chromium")
-'''
+"""

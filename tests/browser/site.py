@@ -24,7 +24,7 @@ FORM = """<!doctype html><title>Form</title>
 <div style="position:relative"><button id=covered>Under</button>
 <div id=overlay class="modal bg" style="position:absolute;inset:0;background:#ccc">overlay</div></div>
 <button id=moving>Moving</button>
-<style>#moving{animation:m .1s linear infinite alternate;position:relative}@keyframes m{to{left:200px}}</style>
+<style>#moving{animation:m 9s linear infinite;position:relative}@keyframes m{to{left:900px}}</style>
 <button id=late onclick="setTimeout(()=>{let p=document.createElement('p');p.id='appeared';p.textContent='Order 17 done';
 document.body.append(p)},300)">Late</button>
 <button id=alert onclick="alert('really?');out.textContent='answered'">Alert</button>
@@ -89,7 +89,11 @@ class Site:
             writer.close()
 
     async def _answer_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first = await reader.readexactly(1)
+        if first == b"\x16":  # a TLS handshake
+            writer.write(b"HTTP/1.1 400 X\r\n\r\n")
+            return False
+        head = (first + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         method, target, _ = head.splitlines()[0].split(" ", 2)
         pairs = (line.split(": ", 1) for line in head.splitlines()[1:] if ": " in line)
         headers = {name.lower(): value for name, value in pairs}

@@ -21,6 +21,7 @@ class Stage:
 
     def __init__(self, browsers: Browsers, site: Site, folder: Path) -> None:
         self.browsers, self.site, self.folder = browsers, site, folder
+        self.opened = 0
         self.sessions: list[PlaywrightSession] = []
 
     @property
@@ -29,7 +30,8 @@ class Stage:
         return {SHOP: self.site.port, OTHER: self.site.port, EVIL: self.site.port, DEAD: 9}
 
     async def session(self, **fields: Any) -> PlaywrightSession:
-        folder = self.folder / f"s{len(self.sessions)}"
+        folder = self.folder / f"s{self.opened}"
+        self.opened += 1
         folder.mkdir()
         asked: dict[str, Any] = {"world": "w-1", "folder": folder, "uploads": self.folder, "hosts": self.hosts}
         session = await self.browsers.open_session(SessionRequest(**{**asked, **fields}))

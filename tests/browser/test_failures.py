@@ -25,7 +25,6 @@ pytestmark = pytest.mark.filterwarnings("default")
         ("empty", "NET_EMPTY_RESPONSE", "net::ERR_EMPTY_RESPONSE"),
         ("truncated", "NET_CONNECTION_RESET", "net::ERR_CONTENT_LENGTH_MISMATCH"),
         ("circle", "NET_TOO_MANY_REDIRECTS", "net::ERR_TOO_MANY_REDIRECTS"),
-        ("garbage", "NET_FAILED", "net::ERR_INVALID_HTTP_RESPONSE"),
     ],
 )
 def test_network_errors(run: Any, stage: Stage, path: str, code: str, net_error: str) -> None:
@@ -53,6 +52,15 @@ def test_hosts_that_cannot_be_reached(run: Any, stage: Stage, url: str, code: st
         session = await stage.session()
         failure = await failed(session, {"act": "open", "url": url}, within=4)
         assert (failure.code, failure.effect) == (code, Effect.NONE)
+
+    run(body())
+
+
+def test_garbage_instead_of_http(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        failure = await failed(session, {"act": "open", "url": f"http://127.0.0.1:{stage.site.port}/garbage"}, within=2)
+        assert (failure.code, failure.details["net_error"]) == ("NET_FAILED", "net::ERR_INVALID_HTTP_RESPONSE")
 
     run(body())
 

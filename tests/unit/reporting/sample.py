@@ -44,7 +44,9 @@ def plan(key: str = "B1-2025-001", steps: Sequence[Mapping[str, Any]] = STEPS, *
     return replace(made, **fields)
 
 
-def attempt(of: Step, t: float, seconds: float, outcome: Outcome | None = None, remedy: Remedy | None = None) -> Attempt:
+def attempt(
+    of: Step, t: float, seconds: float, outcome: Outcome | None = None, remedy: Remedy | None = None
+) -> Attempt:
     return Attempt(of, t, seconds, START + timedelta(seconds=t), outcome or Passed(), remedy)
 
 

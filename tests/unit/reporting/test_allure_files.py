@@ -48,7 +48,9 @@ def test_allurerc_is_javascript(tmp_path: Path) -> None:
         "const hit = c.categories.filter(x => x.matchers[0].labels.code.test('STEP_TIMEOUT')).map(x => x.name);"
         "console.log(JSON.stringify({hit, single: c.plugins.awesome.options.singleFile, n: c.categories.length}));"
     )
-    shown = json.loads(subprocess.run([node, "show.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout)
+    shown = json.loads(
+        subprocess.run([node, "show.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    )
     assert shown == {"hit": ["Timeouts"], "single": True, "n": len(grouped_codes())}
 
 

@@ -23,7 +23,10 @@ def test_json_without_secrets_stays_byte_for_byte() -> None:
 
 
 def test_forms() -> None:
-    assert redact_body("user=ann&password=hunter2&x=", "application/x-www-form-urlencoded", NONE) == f"user=ann&password={MARK}&x="
+    assert (
+        redact_body("user=ann&password=hunter2&x=", "application/x-www-form-urlencoded", NONE)
+        == f"user=ann&password={MARK}&x="
+    )
 
 
 def test_a_form_of_unknown_type() -> None:
@@ -31,15 +34,19 @@ def test_a_form_of_unknown_type() -> None:
 
 
 def test_multipart() -> None:
-    body = '--x\r\nContent-Disposition: form-data; name="password"\r\n\r\nhunter2\r\n--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nmouse\r\n--x--'
+    part = 'Content-Disposition: form-data; name="{}"\r\n\r\n{}\r\n'
+    body = f"--x\r\n{part.format('password', 'hunter2')}--x\r\n{part.format('q', 'mouse')}--x--"
     masked = redact_body(body, "multipart/form-data; boundary=x", NONE)
     assert "hunter2" not in masked
     assert "mouse" in masked
 
 
 def test_password_fields_of_html() -> None:
-    html = "<p>hi</p><input value='hunter2' type=\"password\"><input value=\"mouse\" name=q>"
-    assert redact_body(html, "text/html", NONE) == f"<p>hi</p><input value=\"{MARK}\" type=\"password\"><input value=\"mouse\" name=q>"
+    html = '<p>hi</p><input value=\'hunter2\' type="password"><input value="mouse" name=q>'
+    assert (
+        redact_body(html, "text/html", NONE)
+        == f'<p>hi</p><input value="{MARK}" type="password"><input value="mouse" name=q>'
+    )
 
 
 def test_base64_text_is_decoded_and_encoded_again() -> None:

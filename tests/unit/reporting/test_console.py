@@ -58,7 +58,11 @@ def test_preconditions_and_criteria() -> None:
 def test_secrets_are_not_printed() -> None:
     steps = [{"act": "type", "selector": "#password", "value": "literal-pw"}]
     plan = sample.plan(steps=steps, secrets=("env-secret",))
-    text = failure_text(plan, sample.failed(plan, Failure("ACTION_FAILED", "typed env-secret 1234"), 0), redactor=Redactor((), [r"\d{4}"]))
+    text = failure_text(
+        plan,
+        sample.failed(plan, Failure("ACTION_FAILED", "typed env-secret 1234"), 0),
+        redactor=Redactor((), [r"\d{4}"]),
+    )
     assert "literal-pw" not in text
     assert f"typed {MARK} {MARK}" in text
 

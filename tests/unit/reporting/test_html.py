@@ -14,11 +14,11 @@ from harness.reporting.attachments import TRACE
 from harness.reporting.html import build_report, trace_files
 from harness.reporting.npm import ReportError
 from harness.reporting.serving import report_server
-from harness.reporting.trace_viewer import viewer_folder
+from harness.reporting.trace_viewer import HERE_SCRIPT, viewer_folder
 from tests.unit.reporting.test_npm import program
 
 INDEX = (
-    "<html><script>start()</script><script async src='https://www.googletagmanager.com/gtag/js?id=G-1'></script>"
+    "<html><head></head><script>start()</script><script async src='https://www.googletagmanager.com/gtag/js?id=G-1'></script>"
     "<script>\nfunction gtag(){}\ngtag('config', 'G-1', {})\n</script><script>end()</script></html>"
 )
 
@@ -37,7 +37,10 @@ def allure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def results(tmp_path: Path) -> Path:
     folder = tmp_path / "results"
     folder.mkdir()
-    attached = [{"name": "trace", "type": TRACE, "source": "t-attachment.zip"}, {"name": "x", "type": "text/plain", "source": "x"}]
+    attached = [
+        {"name": "trace", "type": TRACE, "source": "t-attachment.zip"},
+        {"name": "x", "type": "text/plain", "source": "x"},
+    ]
     (folder / "a-result.json").write_text(json.dumps({"name": "T <1>", "status": "broken", "attachments": attached}))
     (folder / "b-result.json").write_text(json.dumps({"name": "T2", "status": "passed"}))
     (folder / "t-attachment.zip").write_bytes(b"PK")
@@ -49,9 +52,17 @@ def test_a_report(results: Path, tmp_path: Path) -> None:
     before = (results / "a-result.json").read_text()
     index = build_report(results, tmp_path / "report")
     assert index == tmp_path / "report/index.html"
-    assert index.read_text() == "<html><script>start()</script><script>end()</script></html>"
+    page = index.read_text()
+    assert page.endswith("</head><script>start()</script><script>end()</script></html>")
+    assert HERE_SCRIPT in page
     seen = json.loads((tmp_path / "report/seen/a-result.json").read_text())
-    assert seen["links"] == [{"type": "link", "name": "Open trace", "url": "trace-viewer/index.html?trace=../traces/t-attachment.zip"}]
+    assert seen["links"] == [
+        {
+            "type": "link",
+            "name": "Open trace",
+            "url": "http://report.invalid/trace-viewer/index.html?trace=../traces/t-attachment.zip",
+        }
+    ]
     assert "links" not in json.loads((tmp_path / "report/seen/b-result.json").read_text())
     assert (results / "a-result.json").read_text() == before
     assert "Timeouts" in (tmp_path / "report/seen/allurerc.mjs").read_text()

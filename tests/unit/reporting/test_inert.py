@@ -116,7 +116,14 @@ def test_passwords_are_redacted() -> None:
     assert 'value="mouse"' in document
 
 
-@given(st.lists(st.sampled_from([*HARMFUL, "<p>", "</p>", "<", ">", '"', "'", "<!--", "-->", "<textarea>", "</title>", "<svg>", "x=", "/>"]), max_size=8))
+@given(
+    st.lists(
+        st.sampled_from(
+            [*HARMFUL, "<p>", "</p>", "<", ">", '"', "'", "<!--", "-->", "<textarea>", "</title>", "<svg>", "x=", "/>"]
+        ),
+        max_size=8,
+    )
+)
 def test_no_mixture_acts(parts: list[str]) -> None:
     document = inert("".join(parts))
     assert _acts(document) == []

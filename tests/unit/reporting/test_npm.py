@@ -42,7 +42,10 @@ def test_one_on_the_path(tmp_path: Path) -> None:
 
 
 def test_installed_once_by_npm(tmp_path: Path, cache: Path) -> None:
-    program(tmp_path / "bin/npm", 'mkdir -p "$3/node_modules/.bin" && printf "#!/bin/sh\\necho 3.18.0\\n" > "$3/node_modules/.bin/allure" && chmod +x "$3/node_modules/.bin/allure" && echo "$@" > "$3/args"')
+    (tmp_path / "allure").write_text("#!/bin/sh\necho 3.18.0\n")
+    (tmp_path / "allure").chmod(0o755)
+    script = f'bin="$3/node_modules/.bin"; mkdir -p "$bin" && cp -p "{tmp_path}/allure" "$bin" && echo "$@" > "$3/args"'
+    program(tmp_path / "bin/npm", script)
     said: list[str] = []
     first = allure_command(tmp_path, said.append)
     assert first == cache / "node_modules/.bin/allure"

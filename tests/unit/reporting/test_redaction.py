@@ -16,7 +16,10 @@ LETTERS = st.text(st.characters(codec="utf-8", exclude_characters="[]redact"), m
 
 def test_by_value_in_every_spelling() -> None:
     redactor = Redactor(["p@ss w&rd"])
-    assert redactor.text("x=p%40ss%20w%26rd y=p%40ss+w%26rd z=p@ss w&amp;rd p@ss w&rd") == f"x={MARK} y={MARK} z={MARK} {MARK}"
+    assert (
+        redactor.text("x=p%40ss%20w%26rd y=p%40ss+w%26rd z=p@ss w&amp;rd p@ss w&rd")
+        == f"x={MARK} y={MARK} z={MARK} {MARK}"
+    )
 
 
 def test_patterns() -> None:

@@ -27,8 +27,10 @@ def test_everything() -> None:
         record(final_state="aborted", expected=True),
     ]  # fmt: skip
     assert summary_lines(records, Path("errors"), Path("allure-results")) == [
-        "tasks: 4 completed, 1 partial success, 1 failed, 1 recovered (fallback_selector_used 1, "
-        "network_error_recovered 1), 1 failed as expected",
+        (
+            "tasks: 4 completed, 1 partial success, 1 failed, 1 recovered (fallback_selector_used 1, "
+            "network_error_recovered 1), 1 failed as expected"
+        ),
         "healed selectors (update the spec):",
         "  tasks/x.yaml step 12: `#a` -> `//td` (button 'Pay')",
         "artifacts: errors",

@@ -18,7 +18,9 @@ ABSENT = Failure("ELEMENT_NOT_FOUND", "not there")
 
 def record(*outcomes: Failure | None) -> StepRecord:
     step = sample.step(act="click", selector="#a")
-    tries = [sample.attempt(step, n, 0.1, outcome or Passed(), Retry(1) if n else None) for n, outcome in enumerate(outcomes)]
+    tries = [
+        sample.attempt(step, n, 0.1, outcome or Passed(), Retry(1) if n else None) for n, outcome in enumerate(outcomes)
+    ]
     return StepRecord(0, step, tuple(tries))
 
 

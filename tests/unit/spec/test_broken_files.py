@@ -53,7 +53,7 @@ BROKEN = {
     "python-tag": Broken("task_id: !!python/object/apply:os.system [id]\n", "1:10", ("tag", "is not allowed")),
     "binary-tag": Broken("task_id: !!binary aGk=\n", "1:10", ("tag", "is not allowed")),
     "merge-key": Broken(after("inputs: {<<: {a: 1}}\n"), "5:10", ("merge keys", "not supported")),
-    "alias-bomb": Broken(BOMB, "5:31", ("more than 100000 values", "aliases")),
+    "alias-bomb": Broken(BOMB, "5:29", ("more than 100000 values", "aliases")),
     "alias-in-itself": Broken("task_id: a\ninputs: &x {y: *x}\n", "2:16", ("no anchor above it",)),
     "deep-yaml": Broken(DEEP, "1:53", ("nested more than 50 levels",)),
     "duplicate-key-yaml": Broken(after("goal: a\ngoal: b\n"), "6:1", ("`goal` stands here twice",)),
@@ -83,10 +83,10 @@ BROKEN = {
     "misspelt-top-key": Broken(after("sucess_criteria: []\n"), "5:1", ("unknown key", "`success_criteria`?")),
     "misspelt-timeout": Broken(after("step_timout: 3\n"), "5:1", ("unknown key", "`step_timeout`?")),
     "misspelt-step-key": Broken(
-        steps("{act: click, selector: '#a', optinal: true}"), "3:32", ("unknown key `optinal`", "`optional`?")
+        steps("{act: click, selector: '#a', optinal: true}"), "3:34", ("unknown key `optinal`", "`optional`?")
     ),
     "key-of-another-act": Broken(
-        steps("{act: click, selector: '#a', url: x}"), "3:32", ("steps[0].url", "unknown key `url`")
+        steps("{act: click, selector: '#a', url: x}"), "3:34", ("steps[0].url", "unknown key `url`")
     ),
     "misspelt-rule": Broken(after("error_recovery:\n  on_timout: abort\n"), "6:3", ("unknown key", "`on_timeout`?")),
     "misspelt-setting": Broken(
@@ -146,11 +146,11 @@ BROKEN = {
     "parametrize": Broken(after("parametrize: [{a: b}]\n"), "5:1", ("not available in this version",)),
     # Criteria
     "bad-criterion": Broken(
-        after("success_criteria:\n  - \"text('#a') = 'b'\"\n"), "6:16", ("at character 12", "^", "success_criteria[0]")
+        after("success_criteria:\n  - \"text('#a') = 'b'\"\n"), "6:17", ("at character 12", "^", "success_criteria[0]")
     ),
     "bad-criterion-plain": Broken(after("preconditions:\n- mem('a') == 1 )\n"), "6:17", ("preconditions[0]",)),
     "bad-criterion-single-quotes": Broken(
-        after("success_criteria: ['text(''#a'') == b']\n"), "5:36", ("success_criteria[0]",)
+        after("success_criteria: ['text(''#a'') == b']\n"), "5:37", ("success_criteria[0]",)
     ),
     "bad-criterion-block": Broken(
         after("success_criteria:\n  - |\n    text('#a') == 'b'\n    && nope('x')\n"), "8:8", ("nope",)
@@ -163,12 +163,12 @@ BROKEN = {
     ),
     "bad-done_when": Broken(steps("{act: click, selector: a, done_when: nope('x')}"), "3:42", ("nope",)),
     "bad-remember": Broken(steps("{act: wait, value: 1, remember: {a.b: text(}}"), "3:48", ("remember['a.b']",)),
-    "bad-expr": Broken(steps("{act: assert, expr: ''}"), "3:25", ("steps[0].expr", "empty")),
-    "bad-call-as-value": Broken(steps("{act: assert, selector: a, value: mem(x}"), "3:39", ("unknown key",)),
+    "bad-expr": Broken(steps("{act: assert, expr: ''}"), "3:26", ("steps[0].expr", "empty")),
+    "bad-call-as-value": Broken(steps("{act: assert, selector: a, value: mem(x)}"), "3:43", ("steps[0].value",)),
     "bad-when": Broken(
         after("scoring_checkpoints:\n- {id: a, assertion: url() == 'x', when: 'nope'}\n"), "6:43", (".when",)
     ),
-    "bad-regex": Broken(after("success_criteria: [\"text('#a') matches '(['\"]\n"), "5:41", ("regular expression",)),
+    "bad-regex": Broken(after("success_criteria: [\"text('#a') matches '(['\"]\n"), "5:43", ("regular expression",)),
     "unknown-channel": Broken(
         after("success_criteria: [\"json('enw', 'a') == 1\"]\n"), "5:20", ("unknown channel `enw`", "`env`?")
     ),
@@ -251,5 +251,4 @@ def test_nothing_else_is_said_of_a_file_with_one_mistake(tmp_path: Path) -> None
         for name, broken in BROKEN.items()
         if len(texts := problems(write(tmp_path, broken.text, broken.name), known_channels=frozenset({"env"}))) != 1
     }
-    assert sorted(several) == ["binary-tag"] * 0 + sorted(several)
     assert not several, {name: list(map(str, texts)) for name, texts in several.items()}

@@ -1,0 +1,31 @@
+"""pytest-taskspec: browser tasks that recover as they declare, under hard deadlines, with every failure explained."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.api import execute_task, load_task
+    from harness.failure import ErrorType
+    from harness.record import TaskResult
+    from harness.report import ErrorReport
+    from harness.spec.task import TaskSpec
+
+__all__ = ["ErrorReport", "ErrorType", "TaskResult", "TaskSpec", "execute_task", "load_task"]
+
+_HOMES = {
+    "ErrorReport": "harness.report",
+    "ErrorType": "harness.failure",
+    "TaskResult": "harness.record",
+    "TaskSpec": "harness.spec.task",
+    "execute_task": "harness.api",
+    "load_task": "harness.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imported when asked for: pytest loads this package in every session, also where no task runs."""
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,48 @@
+"""Directory names out of any task id."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.spec.keys import slug, unique_keys
+
+NAMES = st.text(min_size=1, max_size=200)
+
+
+@pytest.mark.parametrize("name", ["B1-2025-001-ERROR-TIMEOUT", "a.b_c", "T1", "console"])
+def test_safe_names_stay(name: str) -> None:
+    assert slug(name) == name
+
+
+@pytest.mark.parametrize("name", ["a b", "问题", "../x", "con", "NUL.txt", "com1", "x.", "a" * 150, "a[chromium]"])
+def test_other_names_get_a_hash(name: str) -> None:
+    made = slug(name)
+    assert re.fullmatch(r"[A-Za-z0-9._-]*-[0-9a-f]{8}", made)
+    assert made.split(".")[0].casefold() not in ("con", "nul", "com1")
+
+
+@given(NAMES)
+def test_every_name_is_safe(name: str) -> None:
+    made = slug(name)
+    assert re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]*", made)
+    assert not made.endswith(".")
+    assert len(made) <= 130
+    assert made == slug(name)
+
+
+@given(st.sets(NAMES, max_size=20))
+def test_names_stay_different_where_case_does_not_count(names: set[str]) -> None:
+    keys = unique_keys(names)
+    assert set(keys) == names
+    assert len({key.casefold() for key in keys.values()}) == len(names)
+
+
+def test_only_those_that_collide_are_changed() -> None:
+    keys = unique_keys(["Pay", "pay", "other"])
+    assert keys["other"] == "other"
+    assert keys["Pay"].startswith("Pay-")
+    assert keys["pay"].startswith("pay-")
