@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ CHECKS: tuple[tuple[str, ...], ...] = (
 )
 INTERRUPTED = 130
 USAGE = 2
+RESULTS = "allure-results"
 TASKS_WERE_RUN = (0, 1)
 """pytest's exit codes for passed and failed; with the others there is nothing to report."""
 
@@ -87,7 +89,8 @@ def one_at_a_time(project: Path) -> Iterator[None]:
 
 
 def run_tasks(venv: Path, pytest_arguments: Sequence[str]) -> int:
-    code = in_environment(venv, ("pytest", "tasks/", *pytest_arguments))
+    shutil.rmtree(RESULTS, ignore_errors=True)  # what lies there belongs to an earlier run
+    code = in_environment(venv, ("pytest", "tasks/", f"--alluredir={RESULTS}", *pytest_arguments))
     if code in TASKS_WERE_RUN:
         say("`.venv/bin/harness report` builds the Allure report")
     return code

@@ -52,13 +52,12 @@ def compile_plan(
     `key` is a directory name (see `unique_keys`), for callers that run a task in several variants. Raises SpecError.
     """
     environ = os.environ if environ is None else environ
-    spec, origin = (task.spec, task.origin) if isinstance(task, Loaded) else (task, Origin(source or task.task_id))
-    folder = folder or (task.folder if isinstance(task, Loaded) else Path.cwd())
+    spec, origin, here = _taken_apart(task, source)
+    folder = folder or here
     channels = frozenset(settings.channels) or None
     _refuse(check_spec(spec, origin, folder, channels, environ))
-    key = key or slug(spec.task_id)
-    work = _Work(spec, settings, environ, origin)
-    steps, faults = work.steps(), work.faults()
+    key, work = key or slug(spec.task_id), _Work(spec, settings, environ, origin)
+    steps = work.steps()
     plan = Plan(
         spec=work.spec_as_run(),
         task_id=spec.task_id,
@@ -70,7 +69,7 @@ def compile_plan(
         rulebook=work.rulebook(),
         timeout=spec.timeout * settings.timeout_scale,
         step_timeout=spec.step_timeout * settings.timeout_scale,
-        faults=faults,
+        faults=work.faults(),
         folder=folder,
         source=source or origin.file,
         start=datetime.fromisoformat(spec.time) if spec.time else None,
@@ -80,6 +79,13 @@ def compile_plan(
     )
     _refuse([*work.problems, *check_steps(steps, origin, folder)])
     return plan
+
+
+def _taken_apart(task: Loaded | TaskSpec, source: str | None) -> tuple[TaskSpec, Origin, Path]:
+    """The spec, where its problems are pointed at, and its folder."""
+    if isinstance(task, Loaded):
+        return task.spec, task.origin, task.folder
+    return task, Origin(source or task.task_id), Path.cwd()
 
 
 def _refuse(problems: list[Problem]) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.api import api
 from harness.browser.attempt import Attempt
+from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.navigation import open_url
 from harness.browser.transfer import download, upload
+from harness.failure import Failed, Failure
 from harness.spec.steps import (
     Api,
     Check,
@@ -40,6 +44,12 @@ e => {
   form.requestSubmit();
 }
 """
+_EMPTIED = """
+() => {
+  const field = document.activeElement;
+  return ['date', 'time', 'datetime-local', 'month', 'week'].includes(field?.type) && field.value === '';
+}
+"""
 _IS_BUTTON = "e => e.matches('button:not([type=button]):not([type=reset]), input[type=submit], input[type=image]')"
 
 
@@ -52,7 +62,18 @@ async def click(attempt: Attempt, step: Click) -> Details:
 async def type_text(attempt: Attempt, step: Type) -> Details:
     target = attempt.locator(step.selector, step.frame)
     await attempt.act(lambda ms: target.fill(str(step.value), timeout=ms, force=step.force))
+    if str(step.value).strip() and await _emptied(attempt):
+        raise Failed(Failure("INVALID_INPUT", f"{step.selector} does not take {str(step.value)!r}"))
     return {}
+
+
+async def _emptied(attempt: Attempt) -> bool:
+    """Date fields and the like drop what they cannot read, and say nothing."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            return bool(await attempt.page.evaluate(_EMPTIED))
+    except (PlaywrightError, TimeoutError):  # typing made the page go on: the field is no more
+        return False
 
 
 async def select(attempt: Attempt, step: Select) -> Details:

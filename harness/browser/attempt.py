@@ -12,7 +12,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.call_log import CallLog
 from harness.browser.facts import answers, locate
-from harness.browser.failures import PROBE_SECONDS
+from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.request import SessionRequest
 from harness.browser.tab import Tab
 from harness.failure import Effect

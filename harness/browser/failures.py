@@ -4,68 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from playwright.async_api import CDPSession, Page
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.call_log import CallLog
-from harness.browser.chromium import Chromium
-from harness.browser.facts import Facts, answers, ask
+from harness.browser.facts import Facts, ask
+from harness.browser.liveness import PROBE_SECONDS, dead, hung, no_answer, timed_out, unanswered, who_answers
 from harness.browser.network import net_error, net_failure, status_failure
-from harness.browser.watch import Exchange, PageWatch
+from harness.browser.scene import Scene
 from harness.failure import Effect, Failed, Failure
-from harness.resilience import Clock
 
-PROBE_SECONDS = 0.25
-_CRASHED = re.compile(r"\b(Target|Page) crashed\b")
-_CLOSED = re.compile(
-    r"Target page, context or browser has been closed|Playwright connection closed|Connection closed while reading"
-)
 _INVALID = re.compile(
     r"Cannot navigate to invalid URL|while parsing|not a valid (selector|XPath)|Unknown key|Unknown engine"
     r"|Element is not an? |Not a checkbox|iframe> was expected|Cannot type text into|Malformed value|Invalid selector"
     r"|Non-multiple file input|Node is not an|Failed to execute '(querySelector|evaluate)|cannot be filled"
 )
+_DOWNLOAD = "Download is starting"
 _GONE = re.compile(r"not attached to the DOM|Frame was detached|Execution context was destroyed|page is navigating")
 _UNSTABLE = r"is not stable|detached from the DOM"
 _HIDDEN = r"is not visible|outside of the viewport"
 _DISABLED = r"is not enabled|is not editable"
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """All that may be looked at to name a failure."""
-
-    page: Page
-    watch: PageWatch
-    chromium: Chromium
-    control: CDPSession
-    """The standing session to the page."""
-    driver_alive: Callable[[], bool]
-    clock: Clock
-    policed: bool
-    """Whether allowed_domains hold."""
-    selector: str | None = None
-    frame: str | None = None
-    acts: bool = False
-    """Whether the step may change something."""
-    opens: bool = False
-    """Whether the step is a navigation of its own."""
-    waits: bool = False
-    """Whether the step only waits: then being late is all that can go wrong."""
-    within: float = 0.0
-    what: str = ""
-    patience: float = 0.0
-
-
 async def failure_of(error: Exception, scene: Scene) -> Failure:
     """The Failure of whatever an act raised. Takes about PROBE_SECONDS at most."""
     if isinstance(error, Failed):
-        return error.failure
+        return replace(error.failure, selector=error.failure.selector or scene.selector)
     text = str(error)
     failure = dead(text, scene)
     if failure is None and isinstance(error, TimeoutError):
@@ -75,75 +42,25 @@ async def failure_of(error: Exception, scene: Scene) -> Failure:
     return replace(failure, selector=failure.selector or scene.selector, cause=error)
 
 
-def dead(text: str, scene: Scene) -> Failure | None:
-    """Liveness before blame: crash, closed page, browser or driver gone; None when all live."""
-    code, message = _dead_part(scene, text) or (None, "")
-    if code is None:
-        return None
-    effect = Effect.POSSIBLE if scene.acts else Effect.NONE
-    return Failure(code, message, details={"url": scene.page.url}, effect=effect, tainted=True)
-
-
-def _dead_part(scene: Scene, text: str) -> tuple[str, str] | None:
-    """Code and message; from the outermost process inwards."""
-    if not scene.driver_alive():
-        return "DRIVER_GONE", "Playwright's driver process is gone"
-    if not scene.chromium.alive:
-        return "BROWSER_CRASHED", "the browser is gone"
-    if scene.watch.crashed or _CRASHED.search(text):
-        return "PAGE_CRASHED", "the page's process crashed"
-    if scene.page.is_closed() or _CLOSED.search(text):
-        return "PAGE_CLOSED", "the page was closed"
-    return None
-
-
-async def unanswered(scene: Scene) -> Failure:
-    """The outer deadline had to end the act: who does not answer? The session is tainted in any case."""
-    page, browser = await _who_answers(scene)
-    failure = dead("", scene)
-    if failure is not None:
-        return failure
-    if not page:
-        return hung(scene, browser)
-    effect = Effect.POSSIBLE if scene.acts else Effect.NONE
-    return replace(timed_out(scene), effect=effect, tainted=True)
-
-
-def hung(scene: Scene, browser_answers: bool, effect: Effect | None = None) -> Failure:
-    """The page does not answer, or not even the browser does."""
-    code = "PAGE_UNRESPONSIVE" if browser_answers else "BROWSER_UNRESPONSIVE"
-    who = "the page" if browser_answers else "the browser"
-    if effect is None:
-        effect = Effect.POSSIBLE if scene.acts else Effect.NONE
-    message = f"{who} stopped answering: {scene.what} exceeded {scene.within:g}s"
-    return Failure(code, message, details={"url": scene.page.url}, effect=effect, tainted=True)
-
-
-def timed_out(scene: Scene) -> Failure:
-    """`Step timeout: ...` (specs/003)."""
-    return Failure(
-        "STEP_TIMEOUT", f"Step timeout: {scene.what} exceeded {scene.within:g}s", details={"url": scene.page.url}
-    )
-
-
 async def _live(error: Exception, text: str, scene: Scene) -> Failure:
     name = net_error(text)
     if name is not None:
         return _network(name, text, scene)
-    if "Download is starting" in text:
-        message = f"{scene.what}: this URL is a download, not a page; use `download` on the link to it"
-        return Failure("INVALID_INPUT", message)
     if "strict mode violation" in text:
         return await _ambiguous(scene, text)
-    if _INVALID.search(text):
-        return Failure("INVALID_INPUT", _first_line(text), details=_words(text))
-    if isinstance(error, PlaywrightTimeoutError):
+    code = _named(text)
+    if code is None and isinstance(error, PlaywrightTimeoutError):
         return await _too_late(text, scene)
-    if _GONE.search(text):
-        return Failure("ELEMENT_UNSTABLE", _first_line(text), details=_words(text), effect=CallLog.of(text).effect)
-    if isinstance(error, PlaywrightError):
-        return Failure("ACTION_FAILED", _first_line(text), details=_words(text), effect=CallLog.of(text).effect)
-    return Failure("UNKNOWN", f"{type(error).__name__}: {_first_line(text)}")
+    if code is None:
+        code = "ACTION_FAILED" if isinstance(error, PlaywrightError) else "UNKNOWN"
+    return Failure(code, _first_line(text), details=_words(text), effect=CallLog.of(text).effect)
+
+
+def _named(text: str) -> str | None:
+    """The code of a message that names its cause."""
+    if _DOWNLOAD in text or _INVALID.search(text):
+        return "INVALID_INPUT"
+    return "ELEMENT_UNSTABLE" if _GONE.search(text) else None
 
 
 def _network(name: str, text: str, scene: Scene) -> Failure:
@@ -187,7 +104,7 @@ async def _too_late(text: str, scene: Scene) -> Failure:
     pending = scene.watch.unanswered
     if pending and log.effect is not Effect.NONE and await scene.chromium.answers(PROBE_SECONDS):
         return no_answer(scene, pending, log.effect)
-    facts, (page, browser) = await asyncio.gather(_ask(scene), _who_answers(scene))
+    facts, (page, browser) = await asyncio.gather(_ask(scene), who_answers(scene))
     failure = dead("", scene)
     if failure is not None:
         return failure
@@ -196,33 +113,19 @@ async def _too_late(text: str, scene: Scene) -> Failure:
     return timed_out(scene) if scene.waits else element_failure(scene, facts, log)
 
 
-async def _who_answers(scene: Scene) -> tuple[bool, bool]:
-    """Whether the page answers, and whether the browser does. A page that waits for a server counts as alive."""
-    page, browser = await asyncio.gather(
-        answers(scene.control, PROBE_SECONDS), scene.chromium.answers(PROBE_SECONDS)
-    )
-    return page or (browser and scene.watch.unanswered is not None), browser
-
-
 async def _late_navigation(scene: Scene) -> Failure:
     """A goto that did not end: a network error that only its request knows, no answer, or a page that hangs."""
     navigation = scene.watch.navigation
     name = net_error(navigation.error or "") if navigation else None
     if navigation and name and name != "ERR_ABORTED":
         return net_failure(name, navigation.url, scene.policed)
-    page, browser = await _who_answers(scene)
+    page, browser = await who_answers(scene)
     if not browser:
         return hung(scene, browser)
     if not page:
         return hung(scene, browser)
     pending = scene.watch.unanswered
     return no_answer(scene, pending, Effect.POSSIBLE) if pending else timed_out(scene)
-
-
-def no_answer(scene: Scene, navigation: Exchange, effect: Effect) -> Failure:
-    """The server says nothing."""
-    message = f"no answer from {navigation.url} in {scene.within:g}s"
-    return Failure("NET_TIMEOUT", message, details={"url": navigation.url}, effect=effect)
 
 
 def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
@@ -280,5 +183,7 @@ def _words(text: str) -> dict[str, Any]:
 
 def _first_line(text: str) -> str:
     """The message without API name, call log and the browser's own log."""
+    if _DOWNLOAD in text:
+        return "this URL is a download, not a page: use `download` on the link to it"
     line = (text.splitlines() or [""])[0]
     return re.sub(r"^\w+\.\w+: (Error: )?", "", line).strip()

@@ -17,11 +17,13 @@ from harness.browser.actions import ACTIONS
 from harness.browser.attempt import Attempt
 from harness.browser.chromium import Chromium
 from harness.browser.facts import describe, locate
-from harness.browser.failures import PROBE_SECONDS, Scene, dead, failure_of, navigation_failure
+from harness.browser.failures import failure_of, navigation_failure
+from harness.browser.liveness import PROBE_SECONDS, dead
 from harness.browser.navigation import go_to
 from harness.browser.network import status_failure
 from harness.browser.reading import read_page, text_of
 from harness.browser.request import SessionRequest
+from harness.browser.scene import Scene
 from harness.browser.storage import state_of
 from harness.browser.tab import Tab
 from harness.browser.transfer import free_path
@@ -29,11 +31,13 @@ from harness.failure import Failed, Failure, Outcome, Passed
 from harness.ports import Evidence
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Open, Step, Wait
+from harness.spec.steps import Step
 
 GRACE = 0.1
 """Seconds after its limit at which a call that Playwright did not end is ended from outside."""
 CLOSE_SECONDS = 3.0
+STOPPED_SECONDS = 0.75
+"""A browser that is silent for so long twice is taken for stopped, and killed; others may live in it."""
 STATE_SECONDS = 2.0
 TRACE_START_SECONDS = 1.0
 
@@ -82,12 +86,9 @@ class PlaywrightSession:
         return f"{self._chromium.user_agent} harness-world/{self._request.world}"
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
-        scene = self._scene(step, within, patience)
+        scene = self._scene(within).of_step(step, patience)
         self._tab.watch.begin()
-        deadline = Deadline.after(within, self._clock.now())
-        attempt = Attempt(
-            self._fleet.playwright, self._tab, self._request, self.user_agent, self._clock, deadline, patience
-        )
+        attempt = self._attempt(within, patience)
         try:
             async with asyncio.timeout(within + GRACE):
                 found = await self._healed_element(step)
@@ -97,21 +98,7 @@ class PlaywrightSession:
         failure = navigation_failure(scene)
         return await self._failed(failure) if failure else self._passed({**found, **details})
 
-    def _scene(self, step: Step, within: float, patience: float) -> Scene:
-        target = step.target
-        what = f"{step.act} {target}" if target else step.describe()
-        return replace(
-            self._bare_scene(within),
-            selector=target,
-            frame=getattr(step, "frame", None),
-            acts=not step.looks_only,
-            opens=isinstance(step, Open),
-            waits=isinstance(step, Wait),
-            what=f"wait for {target}" if isinstance(step, Wait) and target else what,
-            patience=min(patience, within),
-        )
-
-    def _bare_scene(self, within: float) -> Scene:
+    def _scene(self, within: float) -> Scene:
         return Scene(
             page=self._tab.page,
             watch=self._tab.watch,
@@ -121,6 +108,12 @@ class PlaywrightSession:
             clock=self._clock,
             policed=bool(self._request.allowed_domains),
             within=within,
+        )
+
+    def _attempt(self, within: float, patience: float) -> Attempt:
+        deadline = Deadline.after(within, self._clock.now())
+        return Attempt(
+            self._fleet.playwright, self._tab, self._request, self.user_agent, self._clock, deadline, patience
         )
 
     async def _healed_element(self, step: Step) -> dict[str, Any]:
@@ -153,7 +146,7 @@ class PlaywrightSession:
 
     async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
         scene = replace(
-            self._bare_scene(patience), selector=selector, frame=frame, what=f"text of {selector}", patience=patience
+            self._scene(patience), selector=selector, frame=frame, what=f"text of {selector}", patience=patience
         )
         try:
             async with asyncio.timeout(patience + GRACE):
@@ -163,7 +156,7 @@ class PlaywrightSession:
 
     async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
         what = f"{function}({selector or ''})"
-        scene = replace(self._bare_scene(within), selector=selector, what=what)
+        scene = replace(self._scene(within), selector=selector, what=what)
         try:
             async with asyncio.timeout(within):
                 value = await self._read_between_pages(function, selector, name)
@@ -226,13 +219,10 @@ class PlaywrightSession:
         if self._good_url is None:
             return None
         within = deadline.left(self._clock.now())
-        scene = replace(self._bare_scene(within), opens=True, what=f"return to {self._good_url}")
-        attempt = Attempt(
-            self._fleet.playwright, self._tab, self._request, self.user_agent, self._clock, deadline, within
-        )
+        scene = replace(self._scene(within), opens=True, what=f"return to {self._good_url}")
         try:
             async with asyncio.timeout(within + GRACE):
-                response = await go_to(attempt, self._good_url)
+                response = await go_to(self._attempt(within, within), self._good_url)
         except (PlaywrightError, TimeoutError) as error:
             return await failure_of(error, scene)
         return status_failure(response.status, response.url, response.headers, self._clock.wall()) if response else None
@@ -244,7 +234,8 @@ class PlaywrightSession:
         har = self._request.recording != "minimal"
         await taking.take(round_, capture, self._recordings if har else None, self._end)
         console = self._console if self._closed else [*self._console, *self._tab.watch.console()]
-        return Evidence(folder, tuple(round_.items), url, tuple(console) if capture.logs else (), {"popups": list(self._tab.watch.popups)})
+        lines = tuple(console) if capture.logs else ()
+        return Evidence(folder, tuple(round_.items), url, lines, {"popups": list(self._tab.watch.popups)})
 
     async def close(self) -> None:
         if self._request.tracing == "on" and self._tab.traced:
@@ -259,13 +250,15 @@ class PlaywrightSession:
             return True
         self._closed = True
         self._console += self._tab.watch.console()
-        closed = True
+        closed = False
         try:
             async with asyncio.timeout(seconds):
-                await self._tab.context.close()
+                closed = await self._chromium.answers(STOPPED_SECONDS)
+                if closed:
+                    await self._tab.context.close()
         except (PlaywrightError, TimeoutError):
             closed = False
-            if not await self._chromium.answers(PROBE_SECONDS):
-                self._chromium.kill()
+        if not closed and not await self._chromium.answers(STOPPED_SECONDS):
+            self._chromium.kill()
         await self._fleet.release(self._chromium)
         return closed

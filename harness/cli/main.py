@@ -89,7 +89,8 @@ def report(
     serve: Annotated[int | None, typer.Option(help="Serve the report on this port of 127.0.0.1 until Ctrl-C.")] = None,
 ) -> None:
     """Build the Allure 3 HTML report of the last run, offline."""
-    from harness.reporting.html import ReportError, build_report
+    from harness.reporting.html import build_report
+    from harness.reporting.npm import ReportError
     from harness.reporting.serving import serve_folder
 
     try:

@@ -15,6 +15,10 @@ from harness.spec.load import Loaded, is_task_file, load_file
 from harness.spec.problems import SpecError
 
 
+CHANNELS: pytest.StashKey[frozenset[str] | None] = pytest.StashKey()
+"""Names of the environment channels; None where the project declares none."""
+
+
 class TaskItem(pytest.Function):
     """One task."""
 
@@ -36,7 +40,7 @@ class TaskFile(pytest.Module):
 
     def collect(self) -> Iterable[TaskItem]:
         try:
-            loaded = load_file(self.path, strict=self.config.getoption("--taskspec-strict"))
+            loaded = load_file(self.path, self.config.getoption("--taskspec-strict"), self.config.stash[CHANNELS])
         except SpecError as error:
             raise self.CollectError(str(error)) from None
         for warning in loaded.warnings:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.pytest_plugin import options
-from harness.pytest_plugin.collect import TaskFile, TaskItem, collect_file, register_mark
+from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
 from harness.pytest_plugin.order import ordered, task_items
 from harness.pytest_plugin.run import RECORD
 from harness.pytest_plugin.state import STATE, State
@@ -34,7 +34,9 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 
 def pytest_configure(config: pytest.Config) -> None:
     register_mark(config, "taskspec")
-    config.stash[STATE] = State(options.settings_of(config), live_progress(config))
+    settings = options.settings_of(config)
+    config.stash[STATE] = State(settings, live_progress(config))
+    config.stash[CHANNELS] = frozenset(settings.channels) or None
     if worker := getattr(config, "workerinput", None):
         config.stash[STATE].run_id = worker["taskspec_run_id"]
     elif config.pluginmanager.hasplugin("xdist"):

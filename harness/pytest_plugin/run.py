@@ -13,6 +13,7 @@ from harness.pytest_plugin.state import STATE, State
 from harness.record import TaskResult
 from harness.reporting.allure_sink import AllureSink
 from harness.reporting.console import failure_text
+from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.load import Loaded
 from harness.spec.problems import SpecError
@@ -29,8 +30,8 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     shown = plan.spec.expect is not None and not unmet(plan.spec.expect, result)
     state.done[plan.task_id] = shown or result.ok
     AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
-    _tell(request.node, plan, result)
-    _judge(plan, result, state)
+    _tell(request.node, plan, result, harness.redactor)
+    _judge(plan, result, failure_text(plan, result, redactor=harness.redactor))
 
 
 def _require(state: State, loaded: Loaded) -> None:
@@ -49,29 +50,28 @@ def _plan(state: State, loaded: Loaded) -> Plan:
         raise TaskFailed(f"{loaded.spec.task_id} cannot be run", str(error)) from None
 
 
-def _tell(item: pytest.Item, plan: Plan, result: TaskResult) -> None:
+def _tell(item: pytest.Item, plan: Plan, result: TaskResult, redactor: Redactor) -> None:
     """What travels with the report: to junit.xml, and from an xdist worker to its controller."""
     item.user_properties += [("task_id", plan.task_id), ("final_state", result.final_state)]
     if result.failure is not None:
         item.user_properties += [("error_type", str(result.failure.type)), ("code", result.failure.code)]
     if result.artifacts is not None:
         item.user_properties.append(("task_artifacts", str(result.artifacts)))
-    item.stash[RECORD] = task_record(plan, result)
+    item.stash[RECORD] = task_record(plan, result, redactor)
 
 
 RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
 
 
-def _judge(plan: Plan, result: TaskResult, state: State) -> None:
+def _judge(plan: Plan, result: TaskResult, text: str) -> None:
     __tracebackhide__ = True
     expect = plan.spec.expect
-    text = failure_text(plan, result)
     if expect is not None:
         if wrong := unmet(expect, result):
             headline = f"{plan.task_id} did not show the outcome it declares: {'; '.join(wrong)}"
             raise CriterionFailed(headline, f"{headline}\n\n{text}")
     elif result.failure is not None:
         kind = CriterionFailed if result.failure.family is Family.ASSERTION else TaskFailed
-        raise kind(f"{result.failure.code}: {result.failure.message}", text)
+        raise kind(text.partition("\n")[0], text)
     elif result.final_state == "partial_success" and plan.strict:
         raise TaskFailed(f"{plan.task_id} ended as partial_success, which --taskspec-strict refuses", text)

@@ -61,8 +61,9 @@ def _writers(evidence: Evidence, state: Snapshot, redactor: Redactor) -> dict[st
         found["memory_snapshot.json"] = lambda path: write_json(path, redactor.json(state.memory))
     if state.environment is not None:
         found["env_snapshot.json"] = lambda path: write_json(path, redactor.json(state.environment))
-    if evidence.console and not (evidence.folder / "console_logs.txt").is_file():
-        text = "\n".join(evidence.console) + "\n"
+    said = any(item.name == "console_logs.txt" and item.status == "taken" for item in evidence.items)
+    if (evidence.console or said) and not (evidence.folder / "console_logs.txt").is_file():
+        text = "".join(f"{line}\n" for line in evidence.console)
         found["console_logs.txt"] = lambda path: write_text(path, redactor.text(text))
     for name in NAMES:
         source = evidence.folder / name

@@ -43,6 +43,7 @@ def check_spec(
     """All that is wrong with a task whose types are right."""
     return [
         *_task_id(spec, origin),
+        *_no_steps(spec, origin),
         *_time(spec, origin),
         *_domains(spec, origin),
         *_later(spec, origin),
@@ -58,6 +59,12 @@ def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """It is a directory name under `errors/`."""
     if problem := _name_problem(spec.task_id):
         yield origin.problem(("task_id",), f"a task_id {problem}", found=shown(spec.task_id))
+
+
+def _no_steps(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """A task that does nothing would pass."""
+    if not spec.steps:
+        yield origin.problem(("steps",), "no steps: a task needs at least one", key=True)
 
 
 def _name_problem(name: str) -> str | None:

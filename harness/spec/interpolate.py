@@ -77,11 +77,11 @@ def _field(name: str, value: Any, scope: Scope, last: bool) -> Any:
 def _rebuilt(step: ModelT, changed: dict[str, Any]) -> ModelT:
     fields = {name: getattr(step, name) for name in step.model_fields_set} | changed
     try:
-        return type(step).model_validate(fields)
+        return type(step).model_validate(fields, strict=True)
     except ValidationError:
         pass
     try:  # a `value` that is not of the right type may do as a text: `type` takes `true` so
-        return type(step).model_validate(fields | {name: _texts(value) for name, value in changed.items()})
+        return type(step).model_validate(fields | {name: _texts(value) for name, value in changed.items()}, strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         name = str(first["loc"][0]) if first["loc"] else "value"

@@ -93,10 +93,6 @@ def _checked(
     problems = [*gathered.warnings, *idle]
     strays = [key for key in data if key not in TaskSpec.model_fields]
     problems += stray_keys(strays, data, origin)
-    if not data.get("steps", True):
-        problems.append(origin.problem(("steps",), "no steps: the list is empty", key=True))
-    elif "steps" not in data:
-        problems.append(origin.problem((), "no steps: the key `steps` is missing", expected="a list of steps"))
     try:
         spec = validated(data)
     except ValidationError as error:

@@ -155,11 +155,11 @@ def fill_criterion(text: str, scope: Scope, last: bool) -> str:
             return _each(piece, scope, last, lambda value: _quoted(as_text(value), piece[0]))
         wanted = reference(piece[2:-1])
         if wanted.namespace == "memory":
-            return "mem('" + _quoted(wanted.name, "'") + "')"
+            return f"mem({_literal(wanted.name)})"
         if not scope.knows(wanted):
             return piece
         value = scope.value(wanted)
-        return json.dumps(value if last else escaped(value), ensure_ascii=False)
+        return _literal(value if last else escaped(value))
 
     return _PART.sub(part, text)
 
@@ -174,6 +174,17 @@ def _each(text: str, scope: Scope, last: bool, written: Callable[[Any], str]) ->
         return value if last else value.replace("${", "$${")
 
     return REFERENCE.sub(one, text)
+
+
+def _literal(value: Any) -> str:
+    """A value as the assertion language writes it."""
+    if isinstance(value, str):
+        return "'" + _quoted(value, "'") + "'"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal, value))}]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_literal(key)}: {_literal(item)}" for key, item in value.items()) + "}"
+    return json.dumps(value)
 
 
 def _quoted(text: str, quote: str) -> str:

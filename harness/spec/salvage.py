@@ -28,6 +28,10 @@ def salvaged(data: dict[str, Any], errors: Iterable[tuple[Way, str]]) -> TaskSpe
             around.pop(path[-1], None)
         elif path[0] == "steps" and len(path) > 1 and isinstance(path[1], int):
             rest["steps"][path[1]] = _NOTHING
+        elif path == ("steps",):
+            rest = {key: value for key, value in rest.items() if key not in ("faults", "expect")} | {
+                "steps": [_NOTHING]
+            }
         elif path[0] in ("inputs", "persona"):
             return None  # references to them would all be wrong
         elif path[0] == "task_id":

@@ -158,7 +158,8 @@ class Wait(StepBase):
         return True
 
     def describe(self) -> str:
-        return f"wait {self.value} s" if self.selector is None else f"wait {self.selector}"
+        seconds = self.selector is None and isinstance(self.value, float)
+        return f"wait {self.value:g} s" if seconds else f"wait {self.selector}"
 
 
 class Upload(ElementStep):

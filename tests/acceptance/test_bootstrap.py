@@ -91,7 +91,7 @@ def test_run_keeps_pytests_exit_code_and_tells_of_the_report(
     program(venv / "bin" / "pytest", f'#!/bin/sh\necho "$@ in $VIRTUAL_ENV"\nexit {code}\n')
     assert command.run_tasks(venv, ("-k", "shop")) == code
     output = capfd.readouterr().out
-    assert f"tasks/ -k shop in {venv}" in output
+    assert f"tasks/ --alluredir=allure-results -k shop in {venv}" in output
     assert ("harness report" in output) is told
 
 

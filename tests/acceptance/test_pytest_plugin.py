@@ -22,11 +22,15 @@ def test_tasks_run_beside_ordinary_tests_and_the_page_fixture(project: Project) 
     project.pytester.makeconftest(
         """
         import os, pytest
+        from pathlib import Path
+        from harness.browser.executable import find
+        from harness.settings import BrowserSettings
+
         @pytest.fixture(scope="session")
-        def browser_type_launch_args(browser_type_launch_args):
-            from harness.browser.executable import find_executable
-            return {**browser_type_launch_args, "executable_path": str(find_executable(headed=False)),
-                    "args": ["--no-sandbox"]}
+        def browser_type_launch_args(browser_type_launch_args, browser_type):
+            own = Path(browser_type.executable_path)
+            found = find(BrowserSettings(), own, os.environ)
+            return {**browser_type_launch_args, "executable_path": str(found), "args": ["--no-sandbox"]}
         """
     )
     project.pytester.makepyfile(

@@ -24,7 +24,8 @@ FORM = """<!doctype html><title>Form</title>
 <div style="position:relative"><button id=covered>Under</button>
 <div id=overlay class="modal bg" style="position:absolute;inset:0;background:#ccc">overlay</div></div>
 <button id=moving>Moving</button>
-<style>#moving{animation:m 9s linear infinite;position:relative}@keyframes m{to{left:900px}}</style>
+<script>let x = 0;
+setInterval(() => { moving.style.position = 'relative'; moving.style.left = (x = (x + 7) % 500) + 'px' }, 10)</script>
 <button id=late onclick="setTimeout(()=>{let p=document.createElement('p');p.id='appeared';p.textContent='Order 17 done';
 document.body.append(p)},300)">Late</button>
 <button id=alert onclick="alert('really?');out.textContent='answered'">Alert</button>

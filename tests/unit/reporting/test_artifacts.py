@@ -180,6 +180,14 @@ def test_console_lines_become_the_file(tmp_path: Path) -> None:
     assert (keep(made, plan, evidence=found) / "console_logs.txt").read_text() == "[ERROR] one\n[LOG] two\n"
 
 
+def test_a_silent_console_is_an_empty_file(tmp_path: Path) -> None:
+    made, plan = archive(tmp_path), sample.plan()
+    found = Evidence(made.scratch(plan), (Item("console_logs.txt", "taken"),))
+    folder = keep(made, plan, evidence=found)
+    assert (folder / "console_logs.txt").read_text() == ""
+    assert manifest(folder)["console_logs.txt"]["status"] == "taken"
+
+
 def test_expected_failures_say_so(tmp_path: Path) -> None:
     plan = sample.plan()
     result = sample.failed(plan)

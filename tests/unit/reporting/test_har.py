@@ -73,7 +73,8 @@ def test_secrets_by_value_anywhere() -> None:
 
 
 def test_no_har_is_refused() -> None:
-    for document in ({}, [], {"log": {"entries": [1]}}, {"log": {"entries": None}}):
+    documents: list[Any] = [{}, [], {"log": {"entries": [1]}}, {"log": {"entries": None}}]
+    for document in documents:
         with pytest.raises(ValueError, match="not a HAR"):
             redact_har(document, Redactor())
 

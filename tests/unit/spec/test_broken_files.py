@@ -74,7 +74,9 @@ BROKEN = {
     # Types and keys
     "task_id-missing": Broken("goal: a\nsteps: [{act: open, url: x}]\n", "1:1", ("`task_id` is missing",)),
     "task_id-number": Broken("task_id: 5\nsteps: [{act: open, url: x}]\n", "1:10", ("expected: text", "in quotes")),
-    "timeout-text": Broken(after("timeout: '300'\n"), "5:10", ("a whole number", "found: text '300'", "without quotes")),
+    "timeout-text": Broken(
+        after("timeout: '300'\n"), "5:10", ("a whole number", "found: text '300'", "without quotes")
+    ),
     "timeout-yes": Broken(after("priority: true\n"), "5:11", ("a whole number", "found: true")),
     "timeout-out-of-range": Broken(after("timeout: 9\n"), "5:10", ("out of range", "at least 10")),
     "step_timeout-out-of-range": Broken(after("step_timeout: 301\n"), "5:15", ("out of range", "at most 300")),
@@ -94,7 +96,7 @@ BROKEN = {
     ),
     "misspelt-fallback-plan": Broken(after("fallback_plan: {enable: false}\n"), "5:17", ("`enabled`?",)),
     # Steps
-    "steps-missing": Broken("task_id: a\n", "1:1", ("no steps", "a list of steps")),
+    "steps-missing": Broken("task_id: a\n", "1:1", ("no steps: a task needs at least one",)),
     "steps-empty": Broken("task_id: a\nsteps: []\n", "2:1", ("no steps",)),
     "steps-mapping": Broken("task_id: a\nsteps: {act: open}\n", "2:8", ("expected: a list", "found: a mapping")),
     "step-text": Broken(steps("open"), "3:5", ("steps[0]", "expected: a mapping", "found: text 'open'")),
@@ -131,7 +133,9 @@ BROKEN = {
         after("error_recovery: {on_state_inconsistency: trust_env}\n"), "5:42", ("`trust_env`", "not available")
     ),
     "negative-retries": Broken(
-        after("error_recovery: {on_network_error: {max_retries: -1}}\n"), "5:50", ("at least 0", "found: a whole number -1")
+        after("error_recovery: {on_network_error: {max_retries: -1}}\n"),
+        "5:50",
+        ("at least 0", "found: a whole number -1"),
     ),
     "fallbacks-text": Broken(
         after("error_recovery: {on_element_not_found: {fallback_selectors: {'#a': b}}}\n"),
@@ -196,7 +200,9 @@ BROKEN = {
     "upload-escapes": Broken(steps("{act: upload, selector: a, value: ../x}"), "3:39", ("leaves the task's folder",)),
     "upload-missing": Broken(steps("{act: upload, selector: a, value: [no.png]}"), "3:40", ("no such file",)),
     "fault-both": Broken(
-        after("faults:\n- {kind: refuse, host: a.local, connections: 1, seconds: 2}\n"), "6:3", ("either `connections`",)
+        after("faults:\n- {kind: refuse, host: a.local, connections: 1, seconds: 2}\n"),
+        "6:3",
+        ("either `connections`",),
     ),
     "fault-neither": Broken(after("faults:\n- {kind: refuse, host: a.local}\n"), "6:3", ("how long it lasts",)),
     "fault-kind": Broken(after("faults:\n- {kind: refus, host: a}\n"), "6:10", ("not a known kind", "`refuse`?")),
@@ -223,7 +229,9 @@ BROKEN = {
         ("does not fit the code", "timeout_step"),
     ),
     "expect-step": Broken(
-        after("expect: {final_state: failed, code: STEP_TIMEOUT, step_index: 3}\n"), "5:63", ("no such step", "2 (success")
+        after("expect: {final_state: failed, code: STEP_TIMEOUT, step_index: 3}\n"),
+        "5:63",
+        ("no such step", "2 (success"),
     ),
     "expect-warning": Broken(
         after("expect: {final_state: completed, warnings: [network_recovered]}\n"), "5:45", ("there is no warning",)

@@ -76,7 +76,7 @@ def test_a_broken_trace(tmp_path: Path) -> None:
     assert "`steps` is missing" in only(folder(tmp_path, task_spec=SPEC, oracle_trace="{}"))
     trace = '{"steps": {"act": "open"}}'
     assert "oracle_trace.json:1:11: steps: wrong type" in only(folder(tmp_path, task_spec=SPEC, oracle_trace=trace))
-    assert "no steps: the list is empty" in only(folder(tmp_path, task_spec=SPEC, oracle_trace='{"steps": []}'))
+    assert "no steps: a task needs" in only(folder(tmp_path, task_spec=SPEC, oracle_trace='{"steps": []}'))
 
 
 def test_broken_memory(tmp_path: Path) -> None:

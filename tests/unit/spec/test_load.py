@@ -13,7 +13,12 @@ from tests.unit.spec.files import HEAD, STEPS, loaded, problems, task, write
 
 
 def test_yaml_and_json_give_the_same_task(tmp_path: Path) -> None:
-    yaml = "task_id: T-1\ngoal: buy\nsteps:\n- {act: open, url: 'http://shop.local/'}\n- {act: click, selector: '#buy'}\n- {act: wait, selector: '#done'}\n"
+    yaml = (
+        "task_id: T-1\ngoal: buy\nsteps:\n"
+        "- {act: open, url: 'http://shop.local/'}\n"
+        "- {act: click, selector: '#buy'}\n"
+        "- {act: wait, selector: '#done'}\n"
+    )
     first, second = loaded(tmp_path, yaml), loaded(tmp_path, task(), "t.task.json")
     assert first.spec == second.spec
     assert [step.act for step in first.spec.steps] == ["open", "click", "wait"]
@@ -141,7 +146,13 @@ def test_which_files_are_tasks() -> None:
 
 
 def test_finding_tasks(tmp_path: Path) -> None:
-    for name in ("b.task.yaml", "a/task_spec.json", "a/oracle_trace.json", ".git/c.task.yaml", "node_modules/d.task.yml"):
+    for name in (
+        "b.task.yaml",
+        "a/task_spec.json",
+        "a/oracle_trace.json",
+        ".git/c.task.yaml",
+        "node_modules/d.task.yml",
+    ):
         write(tmp_path, "x: 1", name)
     named = write(tmp_path, "x: 1", "odd.json")
     wanted = [tmp_path / "a" / "task_spec.json", tmp_path / "b.task.yaml"]

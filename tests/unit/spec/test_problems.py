@@ -13,8 +13,7 @@ from harness.spec.problems import Problem, SpecError, did_you_mean, dotted, list
 def test_a_problem_in_full() -> None:
     problem = Problem("a.yaml", 3, 5, "steps[0].act", "not a known act", "open or click", "text 'clik'", "look again")
     assert str(problem) == (
-        "a.yaml:3:5: steps[0].act: not a known act\n"
-        "  expected: open or click\n  found: text 'clik'\n  hint: look again"
+        "a.yaml:3:5: steps[0].act: not a known act\n  expected: open or click\n  found: text 'clik'\n  hint: look again"
     )
 
 

@@ -1,0 +1,55 @@
+"""What a step says of itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from harness.spec.steps import PLANNED_ACTS, Step
+from harness.spec.vocabulary import ACTS, FAULTS, RULES, keys_at
+
+STEP: TypeAdapter[Step] = TypeAdapter(Step)
+
+
+@pytest.mark.parametrize(
+    ("fields", "effect"),
+    [
+        ({"act": "click", "selector": "a"}, "idempotent"),
+        ({"act": "click", "selector": "a", "effect": "write"}, "write"),
+        ({"act": "submit", "selector": "a"}, "write"),
+        ({"act": "submit", "selector": "a", "effect": "read"}, "read"),
+        ({"act": "api", "url": "/a"}, "read"),
+        ({"act": "api", "url": "/a", "method": "DELETE"}, "write"),
+        ({"act": "assert", "selector": "a", "value": "b"}, "read"),
+    ],
+)
+def test_effects(fields: dict[str, Any], effect: str) -> None:
+    assert STEP.validate_python(fields).effect_class == effect
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"act": "open", "url": "http://a/"}, "open http://a/"),
+        ({"act": "type", "selector": "#a", "value": 5}, "type #a = '5'"),
+        ({"act": "press", "value": "Enter"}, "press Enter"),
+        ({"act": "wait", "value": 2}, "wait 2 s"),
+        ({"act": "wait", "selector": "#a", "value": "done"}, "wait #a"),
+        ({"act": "assert", "expr": "url() == 'x'"}, "assert url() == 'x'"),
+        ({"act": "api", "url": "/a", "method": "PUT"}, "api PUT /a"),
+        ({"act": "scroll"}, "scroll"),
+    ],
+)
+def test_descriptions(fields: dict[str, Any], words: str) -> None:
+    assert STEP.validate_python(fields).describe() == words
+
+
+def test_the_vocabulary_is_read_off_the_models() -> None:
+    assert list(ACTS)[:3] == ["open", "click", "type"]
+    assert not set(ACTS) & set(PLANNED_ACTS)
+    assert set(FAULTS) == {"refuse", "hang", "delayed_state"}
+    assert list(RULES["on_timeout"]) == ["capture_state_and_abort", "abort", "retry_from_checkpoint", "skip_step"]
+    assert "max_retries" in keys_at(("error_recovery", "on_network_error"), {"strategy": "retry"})
+    assert "max_retries" not in keys_at(("error_recovery", "on_network_error"), {"strategy": "abort"})
