@@ -8,13 +8,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.api import execute_task, load_task
     from harness.failure import ErrorType
+    from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
     from harness.record import TaskResult
     from harness.report import ErrorReport
     from harness.spec.task import TaskSpec
 
-__all__ = ["ErrorReport", "ErrorType", "TaskResult", "TaskSpec", "execute_task", "load_task"]
+__all__ = [
+    "CriterionFailed",
+    "ErrorReport",
+    "ErrorType",
+    "TaskFailed",
+    "TaskResult",
+    "TaskSpec",
+    "execute_task",
+    "load_task",
+]
 
 _HOMES = {
+    "CriterionFailed": "harness.pytest_plugin.failures",
+    "TaskFailed": "harness.pytest_plugin.failures",
     "ErrorReport": "harness.report",
     "ErrorType": "harness.failure",
     "TaskResult": "harness.record",

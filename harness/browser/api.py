@@ -8,7 +8,6 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import urljoin
 
 from playwright.async_api import APIRequestContext, APIResponse
 from playwright.async_api import Error as PlaywrightError
@@ -45,7 +44,7 @@ async def _follow(attempt: Attempt, step: Api, requests: APIRequestContext, url:
         location = response.headers.get("location")
         if not 300 <= response.status < 400 or not location or step.status == response.status:
             return url, response
-        url = domains.resolve(urljoin(url, location), None)
+        url = domains.resolve(location, url)
         if response.status not in (307, 308) and method != "HEAD":
             method, body = "GET", None
     raise Failed(Failure("NET_TOO_MANY_REDIRECTS", f"{step.url} redirects in a circle", details={"url": url}))

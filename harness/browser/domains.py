@@ -10,7 +10,7 @@ from harness.failure import Failed, Failure
 
 def resolve(url: str, base: str | None) -> str:
     """The absolute URL to open; raises Failed for one that a task may not open."""
-    absolute = urljoin(base, url) if base else url
+    absolute = _joined(base, url)
     if absolute == "about:blank":
         return absolute
     if _scheme(absolute) not in ("http", "https"):
@@ -19,6 +19,13 @@ def resolve(url: str, base: str | None) -> str:
     if not host_of(absolute):
         raise Failed(Failure("INVALID_INPUT", f"cannot open {url}: it names no host", details={"url": url}))
     return absolute
+
+
+def _joined(base: str | None, url: str) -> str:
+    try:
+        return urljoin(base, url) if base else url
+    except ValueError:  # not a URL at all: what follows says so
+        return url
 
 
 def _scheme(url: str) -> str:

@@ -121,7 +121,8 @@ def _screenshot(taking: Taking) -> Callable[[Path], Awaitable[None]]:
 
 def _dom(taking: Taking) -> Callable[[Path], Awaitable[None]]:
     async def make(path: Path) -> None:
-        path.write_text(await taking.tab.page.content(), encoding="utf-8")
+        content = await taking.tab.page.content()
+        await asyncio.to_thread(path.write_text, content, encoding="utf-8")
 
     return make
 
@@ -130,9 +131,14 @@ async def take_har(taking: Taking, recordings: list[Path], close: Callable[[floa
     """Last of all: the recording is written when the context closes. `close` says whether it did."""
     closed = await close(taking.deadline.clip(CLOSE_SECONDS, taking.clock.now()))
 
-    async def make(path: Path) -> None:
+    seen = list(taking.tab.watch.exchanges)
+
+    def write(path: Path) -> None:
         logs = har.load(recordings) if closed else []
-        whole = har.merged(logs) if logs else har.of_exchanges(taking.tab.watch.exchanges)
+        whole = har.merged(logs) if logs else har.of_exchanges(seen)
         path.write_text(json.dumps(whole, ensure_ascii=False), encoding="utf-8")
+
+    async def make(path: Path) -> None:
+        await asyncio.to_thread(write, path)
 
     await taking.file(HAR, CLOSE_SECONDS, make)

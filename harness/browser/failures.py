@@ -12,7 +12,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.call_log import CallLog
 from harness.browser.facts import Facts, ask
-from harness.browser.liveness import PROBE_SECONDS, dead, hung, no_answer, timed_out, unanswered, who_answers
+from harness.browser.liveness import PROBE_SECONDS, blocked, dead, hung, no_answer, timed_out, unanswered, who_answers
 from harness.browser.network import net_error, net_failure, status_failure
 from harness.browser.scene import Scene
 from harness.failure import Effect, Failed, Failure
@@ -94,10 +94,8 @@ async def _ask(scene: Scene) -> Facts | None:
 
 async def _too_late(text: str, scene: Scene) -> Failure:
     """Playwright's own timeout: look at dialog, network, page and element, in this order."""
-    if scene.watch.open_dialogs:
-        message = f"an open dialog blocks the page: {scene.what}"
-        details = {"dialogs": scene.watch.dialogs}
-        return Failure("DIALOG_BLOCKED", message, details=details, effect=CallLog.of(text).effect, tainted=True)
+    if scene.watch.blocked:
+        return blocked(scene, CallLog.of(text).effect)
     if scene.opens:
         return await _late_navigation(scene)
     log = CallLog.of(text)

@@ -46,10 +46,19 @@ async def unanswered(scene: Scene) -> Failure:
     failure = dead("", scene)
     if failure is not None:
         return failure
+    effect = Effect.POSSIBLE if scene.acts else Effect.NONE
+    if browser and scene.watch.blocked:
+        return blocked(scene, effect)
     if not page:
         return hung(scene, browser)
-    effect = Effect.POSSIBLE if scene.acts else Effect.NONE
     return replace(timed_out(scene), effect=effect, tainted=True)
+
+
+def blocked(scene: Scene, effect: Effect) -> Failure:
+    """Dialogs hold the page up."""
+    message = f"an open dialog blocks the page: {scene.what}"
+    details = {"url": scene.page.url}
+    return Failure("DIALOG_BLOCKED", message, details=details, effect=effect, tainted=True)
 
 
 def hung(scene: Scene, browser_answers: bool, effect: Effect | None = None) -> Failure:
@@ -71,9 +80,7 @@ def timed_out(scene: Scene) -> Failure:
 
 async def who_answers(scene: Scene) -> tuple[bool, bool]:
     """Whether the page answers, and whether the browser does. A page that waits for a server counts as alive."""
-    page, browser = await asyncio.gather(
-        answers(scene.control, PROBE_SECONDS), scene.chromium.answers(PROBE_SECONDS)
-    )
+    page, browser = await asyncio.gather(answers(scene.control, PROBE_SECONDS), scene.chromium.answers(PROBE_SECONDS))
     return page or (browser and scene.watch.unanswered is not None), browser
 
 

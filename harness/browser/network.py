@@ -72,9 +72,7 @@ def net_failure(error: str, url: str, policed: bool = False, effect: Effect | No
     message = f"net::{error} at {url}"
     if code == "POLICY_DOMAIN":
         message = f"{url} is outside of the task's allowed_domains"
-    return Failure(
-        code, message, details={"url": url, "net_error": f"net::{error}"}, effect=effect or effect_of(code)
-    )
+    return Failure(code, message, details={"url": url, "net_error": f"net::{error}"}, effect=effect or effect_of(code))
 
 
 def effect_of(code: str) -> Effect:

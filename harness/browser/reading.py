@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator, Page
+
+from harness.resilience import Clock
 
 _READ = """
 (matches, [what, name]) => {
@@ -26,6 +30,7 @@ _READ = """
 _TEXT = """
 e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName) ? e.value : e.innerText ?? e.textContent
 """
+_REPLACED = re.compile(r"Execution context was destroyed|page is navigating")
 ELEMENT_FUNCTIONS = frozenset({"exists", "text", "value", "attr", "count", "visible"})
 
 
@@ -38,6 +43,17 @@ async def read_page(page: Page, function: str, selector: str | None, name: str |
     if function not in ELEMENT_FUNCTIONS or selector is None:
         raise ValueError(f"no such page function: {function}")
     return await page.locator(selector).evaluate_all(_READ, [function, name])
+
+
+async def read_between_pages(page: Page, function: str, selector: str | None, name: str | None, clock: Clock) -> Any:
+    """`read_page`; a page that is just being replaced cannot be read: the new one is."""
+    while True:
+        try:
+            return await read_page(page, function, selector, name)
+        except PlaywrightError as error:
+            if not _REPLACED.search(error.message):
+                raise
+            await clock.sleep(0.02)
 
 
 async def text_of(locator: Locator, ms: float) -> str:

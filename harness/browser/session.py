@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from harness.browser.failures import failure_of, navigation_failure
 from harness.browser.liveness import PROBE_SECONDS, dead
 from harness.browser.navigation import go_to
 from harness.browser.network import status_failure
-from harness.browser.reading import read_page, text_of
+from harness.browser.reading import read_between_pages, text_of
 from harness.browser.request import SessionRequest
 from harness.browser.scene import Scene
 from harness.browser.storage import state_of
@@ -159,23 +158,13 @@ class PlaywrightSession:
         scene = replace(self._scene(within), selector=selector, what=what)
         try:
             async with asyncio.timeout(within):
-                value = await self._read_between_pages(function, selector, name)
+                value = await read_between_pages(self._tab.page, function, selector, name, self._clock)
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error
         failure = dead("", scene)
         if failure is not None:
             raise Failed(failure)
         return value
-
-    async def _read_between_pages(self, function: str, selector: str | None, name: str | None) -> Any:
-        """A page that is just being replaced cannot be read: the new one is."""
-        while True:
-            try:
-                return await read_page(self._tab.page, function, selector, name)
-            except PlaywrightError as error:
-                if not re.search(r"Execution context was destroyed|page is navigating", error.message):
-                    raise
-                await self._clock.sleep(0.02)
 
     async def screenshot(self, name: str, within: float) -> Path | None:
         path = free_path(self._request.folder / "screenshots", f"{name}.png")

@@ -18,6 +18,9 @@ from harness.resilience import Clock
 CONSOLE_LINES = 1000
 NETWORK_ENTRIES = 500
 LINE_LENGTH = 2000
+POPUPS = 100
+DIALOGS = 20
+"""Dialogs of one step that are told; a page may open them without end."""
 
 
 @dataclass(slots=True)
@@ -65,7 +68,7 @@ class PageWatch:
         self.dialogs: list[dict[str, str]] = []
         """Dialogs since the step began."""
         self.open_dialogs = 0
-        self.popups: list[str] = []
+        self.popups: deque[str] = deque(maxlen=POPUPS)
         self.lines: deque[Line] = deque(maxlen=CONSOLE_LINES)
         self.exchanges: deque[Exchange] = deque(maxlen=NETWORK_ENTRIES)
 
@@ -96,6 +99,11 @@ class PageWatch:
         """The main frame's navigation that has had no answer yet. Until then the page cannot be asked anything."""
         pending = self._pending
         return pending if pending and pending.status is None and not self._settled.is_set() else None
+
+    @property
+    def blocked(self) -> bool:
+        """Whether dialogs hold the page up: one is open, or they come without end."""
+        return self.open_dialogs > 0 or len(self.dialogs) >= DIALOGS
 
     def console(self) -> tuple[str, ...]:
         """The console's lines; a failed request that Chromium itself reported is not said twice."""
@@ -155,7 +163,8 @@ class PageWatch:
 
     def _on_dialog(self, dialog: Dialog) -> None:
         """Accept at once, as a person doing the task would."""
-        self.dialogs.append({"type": dialog.type, "message": dialog.message[:LINE_LENGTH]})
+        if len(self.dialogs) < DIALOGS:
+            self.dialogs.append({"type": dialog.type, "message": dialog.message[:LINE_LENGTH]})
         self.open_dialogs += 1
         task = asyncio.ensure_future(self._accept(dialog))
         self._answers.add(task)
@@ -177,7 +186,7 @@ class PageWatch:
 
     def _on_page(self, page: Page) -> None:
         if page != self._page:
-            self.popups.append(page.url)
+            self.popups.append(page.url[:LINE_LENGTH])
 
 
 def _place(location: Any) -> str:

@@ -84,7 +84,7 @@ async def _assert(run: Run, index: int, step: Assert, patience: float, until: De
 
 async def judge(run: Run, text: str, until: Deadline, code: str) -> Outcome:
     """Evaluate a criterion; a failed one explains itself (DESIGN 4.8)."""
-    verdict = await evaluate(parse(text), PageSources(run), run.ports.clock, until)
+    verdict = await evaluate(parse(text), PageSources(run, until), run.ports.clock, until)
     if verdict.holds or verdict.explanation is None:
         return Passed()
     why = verdict.explanation
@@ -106,7 +106,7 @@ async def _compare(run: Run, step: Assert, text: str, until: Deadline) -> Outcom
             operator, expected = found[1], float(found[2])
         elif _CALL.fullmatch(expected.strip()):
             value = parse_value(expected.strip())
-            expected = await evaluate_value(value, PageSources(run), run.ports.clock, until)
+            expected = await evaluate_value(value, PageSources(run, until), run.ports.clock, until)
     holds = _same(actual, expected) if operator == "==" else compare(operator, actual, expected)
     if holds:
         return Passed()
@@ -136,7 +136,7 @@ async def _value(run: Run, text: str, until: Deadline) -> Json:
     patience = run.plan.rulebook.on_element_not_found.patience
     stop = clock.now() + until.clip(math.inf if patience is None else patience, clock.now())
     while True:
-        value = await evaluate_value(expression, PageSources(run), clock, until)
+        value = await evaluate_value(expression, PageSources(run, until), clock, until)
         if value is not None or clock.now() >= stop:
             return value
         await clock.sleep(POLL)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from harness.failure import Failure
+from harness.failure import Failed, Failure
 from harness.plan import Plan
 from harness.ports import Json, Ports, Stage
 from harness.recovery import GiveUp
@@ -49,21 +50,33 @@ class Ending:
     give_up: GiveUp
 
 
+SHORTEST_READ = 0.1
+"""Seconds that a look at the page may take even when the attempt's time is over."""
+
+
 @dataclass(frozen=True, slots=True)
 class PageSources:
     """What criteria read from: the page, the memory and the environment of a run (criteria.Sources)."""
 
     run: Run
+    until: Deadline
+    """Of the attempt that asks."""
 
     async def page(self, function: str, selector: str | None, name: str | None) -> Json:
-        within = min(self.run.plan.step_timeout, max(self.run.left, 0.1))
+        within = max(SHORTEST_READ, self.until.clip(self.run.plan.step_timeout, self.run.ports.clock.now()))
         return await self.run.stage.session.read(function, selector, name, within)
 
     def memory(self) -> Mapping[str, Json]:
         return self.run.stage.world.memory()
 
     async def channel(self, name: str) -> Json:
-        return await self.run.stage.world.channel(name)
+        within = max(SHORTEST_READ, self.until.left(self.run.ports.clock.now()))
+        try:
+            async with asyncio.timeout(within):
+                return await self.run.stage.world.channel(name)
+        except TimeoutError as error:
+            message = f"Environment channel {name!r} did not answer within {within:.1f}s"
+            raise Failed(Failure("CHANNEL_UNREADABLE", message, details={"channel": name}, cause=error)) from error
 
     def now(self) -> datetime:
         return self.run.world_time()

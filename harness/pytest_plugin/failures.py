@@ -8,13 +8,17 @@ import pytest
 class TaskFailed(Exception):  # noqa: N818 - reads as pytest's own `Failed`
     """The task did not do what it should. pytest: failed; Allure: broken."""
 
-    def __init__(self, headline: str, text: str) -> None:
-        super().__init__(headline)
+    def __init__(self, message: str, text: str) -> None:
+        """`message` is for reports that show one box (Allure), `text` is the whole screen for the terminal."""
+        super().__init__(message)
         self.text = text
 
 
 class CriterionFailed(TaskFailed, AssertionError):  # noqa: N818
     """An assertion or a success criterion does not hold. pytest: failed; Allure: failed."""
+
+
+TaskFailed.__module__ = CriterionFailed.__module__ = "harness"  # as people import them, and as reports show them
 
 
 class TaskSpecWarning(pytest.PytestWarning):

@@ -12,7 +12,7 @@ from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
 from harness.pytest_plugin.state import STATE, State
 from harness.record import TaskResult
 from harness.reporting.allure_sink import AllureSink
-from harness.reporting.console import failure_text
+from harness.reporting.console import brief, failure_text
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.load import Loaded
@@ -31,7 +31,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     state.done[plan.task_id] = shown or result.ok
     AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
     _tell(request.node, plan, result, harness.redactor)
-    _judge(plan, result, failure_text(plan, result, redactor=harness.redactor))
+    _judge(plan, result, harness.redactor)
 
 
 def _require(state: State, loaded: Loaded) -> None:
@@ -63,15 +63,16 @@ def _tell(item: pytest.Item, plan: Plan, result: TaskResult, redactor: Redactor)
 RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
 
 
-def _judge(plan: Plan, result: TaskResult, text: str) -> None:
+def _judge(plan: Plan, result: TaskResult, redactor: Redactor) -> None:
     __tracebackhide__ = True
-    expect = plan.spec.expect
+    expect, text = plan.spec.expect, failure_text(plan, result, redactor=redactor)
     if expect is not None:
         if wrong := unmet(expect, result):
             headline = f"{plan.task_id} did not show the outcome it declares: {'; '.join(wrong)}"
             raise CriterionFailed(headline, f"{headline}\n\n{text}")
     elif result.failure is not None:
         kind = CriterionFailed if result.failure.family is Family.ASSERTION else TaskFailed
-        raise kind(text.partition("\n")[0], text)
+        raise kind(brief(plan, result, redactor), text)
     elif result.final_state == "partial_success" and plan.strict:
         raise TaskFailed(f"{plan.task_id} ended as partial_success, which --taskspec-strict refuses", text)
+

@@ -18,7 +18,8 @@ def label_pairs(spec: TaskSpec) -> Iterator[tuple[str, str]]:
     yield "severity", SEVERITIES[spec.priority]
     if spec.family:
         yield "feature", f"family {spec.family}"
-    yield "story", spec.episode_id or spec.task_id
+    if spec.episode_id:
+        yield "story", spec.episode_id
 
 
 def labels(spec: TaskSpec) -> list[Any]:

@@ -23,6 +23,14 @@ def failure_text(plan: Plan, result: TaskResult, width: int = 100, redactor: Red
     return (redactor or Redactor()).plus(plan.secrets).text("\n".join(line.rstrip() for line in lines))
 
 
+def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
+    """What fits into one box, as Allure's: where, why, expected and actual, what to do. Without secrets."""
+    lines = [_headline(result)]
+    if result.failure is not None:
+        lines += [result.failure.message, *(line.strip() for line in _comparison(result, 200)), result.failure.hint]
+    return (redactor or Redactor()).plus(plan.secrets).text("\n".join(filter(None, lines)))
+
+
 def headline(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
     """The first line alone; Allure's categories know the failure's code by it."""
     return (redactor or Redactor()).plus(plan.secrets).text(_headline(result))

@@ -26,14 +26,15 @@ FORM = """<!doctype html><title>Form</title>
 <button id=moving>Moving</button>
 <script>let x = 0;
 setInterval(() => { moving.style.position = 'relative'; moving.style.left = (x = (x + 7) % 500) + 'px' }, 10)</script>
-<button id=late onclick="setTimeout(()=>{let p=document.createElement('p');p.id='appeared';p.textContent='Order 17 done';
-document.body.append(p)},300)">Late</button>
+<button id=late onclick="setTimeout(()=>{let p=document.createElement('p');p.id='appeared';
+p.textContent='Order 17 done';document.body.append(p)},300)">Late</button>
 <button id=alert onclick="alert('really?');out.textContent='answered'">Alert</button>
 <button id=confirm onclick="out.textContent='confirm '+confirm('sure?')">Confirm</button>
 <button id=prompt onclick="out.textContent='prompt '+prompt('who?', 'me')">Prompt</button>
 <button id=loop onclick="while(true){}">Loop</button>
 <button id=soon onclick="setTimeout(()=>{while(true){}},0)">Loop soon</button>
-<button id=busy onclick="const t=performance.now();while(performance.now()-t<900){};out.textContent='was busy'">Busy</button>
+<button id=busy onclick="const t=performance.now();while(performance.now()-t<900){};
+out.textContent='was busy'">Busy</button>
 <button id=popup onclick="window.open('/popup')">Popup</button>
 <button id=gone onclick="window.close()">Close</button>
 <button id=shout onclick="console.error('it broke');setTimeout(()=>{throw new Error('boom')},0)">Shout</button>
@@ -54,7 +55,8 @@ PAGES = {
     "/tick": "<title>Tick</title><p id=n>0</p><script>let n=0;setInterval(()=>{document.getElementById('n')"
     ".textContent=++n},20)</script>",
     "/slow": "<title>Slow</title><p id=x>x</p><img src=/hang>",
-    "/fetch": "<title>Fetch</title><p id=a></p><script>fetch('/whoami').then(r=>r.text()).then(t=>a.textContent=t)</script>",
+    "/fetch": "<title>Fetch</title><p id=a></p>"
+    "<script>fetch('/whoami').then(r=>r.text()).then(t=>a.textContent=t)</script>",
     "/forget": "<title>Forget</title><script>localStorage.setItem('kept','yes')</script><p id=x>x</p>",
 }
 Answer = tuple[int, Mapping[str, str], bytes]
@@ -142,7 +144,11 @@ def answer(method: str, target: str, headers: Mapping[str, str], body: bytes) ->
     if parts.path == "/circle":
         return 302, {"Location": "/circle"}, b""
     if parts.path == "/login":
-        return 200, html | {"Set-Cookie": "sid=s3cret; Path=/; HttpOnly", "Set-Cookie#2": "b=2; Max-Age=60"}, b"<p>in</p>"
+        return (
+            200,
+            html | {"Set-Cookie": "sid=s3cret; Path=/; HttpOnly", "Set-Cookie#2": "b=2; Max-Age=60"},
+            b"<p>in</p>",
+        )
     if parts.path == "/logout":
         return 200, html | {"Set-Cookie": "sid=; Path=/; Max-Age=0"}, b"<p>out</p>"
     if parts.path == "/report.csv":

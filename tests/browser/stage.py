@@ -58,7 +58,9 @@ async def passed(session: PlaywrightSession, step: dict[str, Any], within: float
     return outcome
 
 
-async def failed(session: PlaywrightSession, step: dict[str, Any], within: float = 1, patience: float = 0.5) -> Failure:
+async def failed(
+    session: PlaywrightSession, step: dict[str, Any], within: float = 0.6, patience: float = 0.4
+) -> Failure:
     outcome = await perform(session, step, within, patience)
     assert isinstance(outcome, Failure), outcome
     return outcome

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness.failure import Failure
+from harness.spec.steps import Wait
 from tests.browser.stage import OTHER, SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -48,7 +50,7 @@ def test_act(run: Any, stage: Stage, step: dict[str, Any], function: str, select
 def test_press_on_the_page_and_scroll(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        page = session._tab.page  # noqa: SLF001
+        page = session._tab.page
         await passed(session, {"act": "scroll", "value": 500})
         assert await page.evaluate("scrollY") == 500
         await passed(session, {"act": "scroll"})
@@ -83,9 +85,11 @@ def test_wait_of_seconds_ends_with_the_step(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.session()
         await passed(session, {"act": "wait", "value": 0.1})
-        failure = await failed(session, {"act": "wait", "value": 30}, within=0.2)
+        long = Wait(value=30)
+        failure = await session.perform(long, 0.2, 0.2)
+        assert isinstance(failure, Failure)
         assert (failure.code, failure.tainted) == ("STEP_TIMEOUT", False)
-        assert failure.message == "Step timeout: wait 30.0 s exceeded 0.2s"
+        assert failure.message == f"Step timeout: {long.describe()} exceeded 0.2s"
 
     run(body())
 
@@ -93,7 +97,7 @@ def test_wait_of_seconds_ends_with_the_step(run: Any, stage: Stage) -> None:
 def test_element_may_come_late_and_be_ready_later_still(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        page = session._tab.page  # noqa: SLF001
+        page = session._tab.page
         await page.evaluate("() => { setTimeout(() => { disabled.disabled = false }, 900) }")
         await passed(session, {"act": "click", "selector": "#disabled"}, within=4, patience=0.3)
         await page.evaluate("() => { plain.onclick = () => { window.n = (window.n || 0) + 1 } }")
@@ -106,7 +110,7 @@ def test_element_may_come_late_and_be_ready_later_still(run: Any, stage: Stage) 
 def test_a_click_is_not_repeated_while_its_consequences_last(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        page = session._tab.page  # noqa: SLF001
+        page = session._tab.page
         await page.evaluate("() => { busy.addEventListener('click', () => { window.n = (window.n || 0) + 1 }) }")
         await passed(session, {"act": "click", "selector": "#busy"}, within=4, patience=0.3)
         assert await page.evaluate("window.n") == 1
@@ -154,7 +158,7 @@ def test_upload(run: Any, stage: Stage) -> None:
         session = await stage.at()
         outcome = await passed(session, {"act": "upload", "selector": "#file", "value": ["a.txt", "sub/b.txt"]})
         assert outcome.details["files"] == ["a.txt", "b.txt"]
-        names = await session._tab.page.evaluate("[...file.files].map(f => f.name)")  # noqa: SLF001
+        names = await session._tab.page.evaluate("[...file.files].map(f => f.name)")
         assert names == ["a.txt", "b.txt"]
 
     run(body())
@@ -170,7 +174,7 @@ def test_upload_stays_in_the_folder(run: Any, stage: Stage) -> None:
         for value in ("../secret.txt", str(stage.folder / "secret.txt"), "link.txt", "missing.txt"):
             failure = await failed(session, {"act": "upload", "selector": "#file", "value": value})
             assert failure.code == "INVALID_INPUT", value
-        assert await session._tab.page.evaluate("file.files.length") == 0  # noqa: SLF001
+        assert await session._tab.page.evaluate("file.files.length") == 0
 
     run(body())
 

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from harness.browser import PlaywrightSession
+from harness.browser.watch import DIALOGS
 from harness.failure import Effect, Failed, Failure
 from tests.browser.stage import SHOP, Stage, failed, passed
 
@@ -33,11 +34,10 @@ def at_most(seconds: float) -> Iterator[None]:
     started = time.monotonic()
     yield
     spent = time.monotonic() - started
-    print(f"OVERSHOOT {spent - seconds:+.3f}")
     assert spent <= seconds + OVERSHOOT
 
 
-async def timed(session: PlaywrightSession, step: dict[str, Any], within: float = 0.8) -> Failure:
+async def timed(session: PlaywrightSession, step: dict[str, Any], within: float = 0.5) -> Failure:
     with at_most(within):
         return await failed(session, step, within=within, patience=within)
 
@@ -89,9 +89,8 @@ def test_endless_dialogs(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/alerts")
         failure = await timed(session, {"act": "click", "selector": "#go"})
-        assert failure.code in ("DIALOG_BLOCKED", "PAGE_UNRESPONSIVE")
-        assert failure.tainted
-        assert failure.details["dialogs"]
+        assert (failure.code, failure.tainted) == ("DIALOG_BLOCKED", True)
+        assert 0 < len(failure.details["dialogs"]) <= DIALOGS
         with at_most(5):
             assert await session.renew(5) is None
         await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
@@ -123,11 +122,11 @@ def _signal_tree(pid: int, number: int) -> None:
         process.send_signal(number)
 
 
-@pytest.mark.parametrize("step", STEPS, ids=lambda step: step["act"])
+@pytest.mark.parametrize("step", [STEPS[0], STEPS[2], STEPS[5]], ids=lambda step: step["act"])
 def test_stopped_browser(run: Any, stage: Stage, step: dict[str, Any]) -> None:
     async def body() -> None:
         session = await stage.at(hosts={SHOP: stage.site.port}, recording="minimal")
-        pid = session._chromium.pid  # noqa: SLF001
+        pid = session._chromium.pid
         _signal_tree(pid, signal.SIGSTOP)
         failure = await timed(session, step)
         assert (failure.code, failure.tainted) == ("BROWSER_UNRESPONSIVE", True)
@@ -141,7 +140,7 @@ def test_stopped_browser(run: Any, stage: Stage, step: dict[str, Any]) -> None:
 def test_stopped_browser_is_replaced(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at(hosts={SHOP: stage.site.port})
-        _signal_tree(session._chromium.pid, signal.SIGSTOP)  # noqa: SLF001
+        _signal_tree(session._chromium.pid, signal.SIGSTOP)
         await timed(session, {"act": "click", "selector": "#plain"})
         with at_most(10):
             assert await session.renew(10) is None

@@ -88,7 +88,11 @@ def test_minimal_recording_has_neither_har_nor_trace(run: Any, stage: Stage) -> 
         await session.record()
         evidence = await session.evidence(FULL, folder_of(stage))
         found = status(evidence)
-        assert (found["network_logs.har"], found["trace.zip"], found["screenshot.png"]) == ("skipped", "skipped", "taken")
+        assert (found["network_logs.har"], found["trace.zip"], found["screenshot.png"]) == (
+            "skipped",
+            "skipped",
+            "taken",
+        )
 
     run(body())
 
@@ -122,7 +126,7 @@ def test_a_stopped_browser_still_leaves_what_was_seen(run: Any, stage: Stage) ->
     async def body() -> None:
         session = await stage.at(hosts={SHOP: stage.site.port})
         await session.record()
-        root = psutil.Process(session._chromium.pid)  # noqa: SLF001
+        root = psutil.Process(session._chromium.pid)
         for process in [root, *root.children(recursive=True)]:
             process.send_signal(signal.SIGSTOP)
         started = time.monotonic()
@@ -142,8 +146,8 @@ def test_a_stopped_browser_still_leaves_what_was_seen(run: Any, stage: Stage) ->
 def test_a_crashed_page(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        crash = asyncio.ensure_future(session._tab.control.send("Page.crash"))  # noqa: SLF001
-        while not session._tab.watch.crashed:  # noqa: SLF001
+        crash = asyncio.ensure_future(session._tab.control.send("Page.crash"))
+        while not session._tab.watch.crashed:
             await asyncio.sleep(0.01)
         crash.cancel()
         evidence = await session.evidence(FULL, folder_of(stage))

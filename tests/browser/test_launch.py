@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,9 @@ def test_sessions_of_the_same_hosts_share_a_browser(run: Any, stage: Stage) -> N
     async def body() -> None:
         one, two = await stage.session(), await stage.session()
         other = await stage.session(hosts={SHOP: stage.site.port})
-        assert one._chromium is two._chromium  # noqa: SLF001
-        assert other._chromium is not one._chromium  # noqa: SLF001
-        pid = other._chromium.pid  # noqa: SLF001
+        assert one._chromium is two._chromium
+        assert other._chromium is not one._chromium
+        pid = other._chromium.pid
         await other.close()
         assert not psutil.pid_exists(pid)
         await one.close()
@@ -40,8 +41,10 @@ def test_sessions_of_the_same_hosts_share_a_browser(run: Any, stage: Stage) -> N
 
 def test_many_sessions_at_once(run: Any, stage: Stage) -> None:
     async def body() -> None:
-        sessions = await asyncio.gather(*(stage.session(world=f"w{n}", hosts={SHOP: stage.site.port}) for n in range(4)))
-        assert len({session._chromium.pid for session in sessions}) == 1  # noqa: SLF001
+        sessions = await asyncio.gather(
+            *(stage.session(world=f"w{n}", hosts={SHOP: stage.site.port}) for n in range(4))
+        )
+        assert len({session._chromium.pid for session in sessions}) == 1
 
     run(body())
 
@@ -84,15 +87,32 @@ def test_a_program_that_is_no_browser(run: Any, tmp_path: Path) -> None:
     run(body())
 
 
+def test_closing_ends_a_stopped_browser_too(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        temp = stage.folder / "tmp"
+        temp.mkdir()
+        browsers = Browsers(BrowserSettings(), SystemClock(), temp=temp)
+        session = await browsers.open_session(request(stage.folder))
+        process = psutil.Process(session._chromium.pid)
+        for each in [process, *process.children(recursive=True)]:
+            each.suspend()
+        started = time.monotonic()
+        await browsers.close()
+        assert time.monotonic() - started < 3
+        assert not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+    run(body())
+
+
 def test_nothing_is_left_after_close(run: Any, stage: Stage) -> None:
     async def body() -> None:
         temp = stage.folder / "tmp"
         temp.mkdir()
         browsers = Browsers(BrowserSettings(), SystemClock(), temp=temp)
         session = await browsers.open_session(request(stage.folder))
-        pid = session._chromium.pid  # noqa: SLF001
+        pid = session._chromium.pid
         tree = [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
-        driver = browsers._driver  # noqa: SLF001
+        driver = browsers._driver
         assert driver is not None
         assert driver.pid is not None
         await browsers.close()

@@ -56,10 +56,11 @@ def test_date_starts_where_asked_and_timers_run(run: Any, stage: Stage) -> None:
         session = await stage.at("/tick", start=datetime(2024, 2, 3, 4, 5, tzinfo=UTC))
         await passed(session, {"act": "wait", "value": 0.5})
         assert int(str(await session.text("#n", None, 1))) > 2
-        page = session._tab.page  # noqa: SLF001
+        page = session._tab.page
         assert (await page.evaluate("new Date().toISOString()")).startswith("2024-02-03T04:05:0")
-        assert await page.evaluate("(async () => {const a = Date.now(); await new Promise(r => setTimeout(r, 60));"
-                                   "return Date.now() > a})()")
+        assert await page.evaluate(
+            "(async () => {const a = Date.now(); await new Promise(r => setTimeout(r, 60));return Date.now() > a})()"
+        )
 
     run(body())
 
@@ -156,13 +157,13 @@ def test_renew_keeps_cookies_storage_and_place(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/login")
         await passed(session, {"act": "open", "url": f"http://{SHOP}/forget"})
-        old = session._tab.context  # noqa: SLF001
+        old = session._tab.context
         assert await session.renew(5) is None
-        assert session._tab.context is not old  # noqa: SLF001
+        assert session._tab.context is not old
         assert session.url == f"http://{SHOP}/forget"
-        cookies = {cookie["name"] for cookie in await session._tab.context.cookies()}  # noqa: SLF001
+        cookies = {cookie["name"] for cookie in await session._tab.context.cookies()}
         assert cookies == {"sid", "b"}
-        assert await session._tab.page.evaluate("localStorage.getItem('kept')") == "yes"  # noqa: SLF001
+        assert await session._tab.page.evaluate("localStorage.getItem('kept')") == "yes"
 
     run(body())
 
@@ -183,7 +184,7 @@ def test_renew_frees_a_hung_page(run: Any, stage: Stage) -> None:
 def test_renew_says_why_it_could_not(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/saved")
-        session._good_url = f"http://{DEAD}/"  # noqa: SLF001
+        session._good_url = f"http://{DEAD}/"
         failure = await session.renew(5)
         assert failure is not None
         assert failure.code == "NET_CONNECTION_REFUSED"

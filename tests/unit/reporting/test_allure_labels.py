@@ -14,7 +14,7 @@ SPEC = TaskSpec(task_id="B1", goal="buy {2} mice", family="B", priority=1, episo
 
 def test_pairs() -> None:
     assert dict(label_pairs(SPEC)) == {"severity": "blocker", "feature": "family B", "story": "E7"}
-    assert dict(label_pairs(TaskSpec(task_id="B1", priority=5))) == {"severity": "trivial", "story": "B1"}
+    assert dict(label_pairs(TaskSpec(task_id="B1", priority=5))) == {"severity": "trivial"}
 
 
 def test_title() -> None:

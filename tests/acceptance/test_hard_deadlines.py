@@ -1,0 +1,101 @@
+"""A page in an endless loop, a server that never answers: the step ends in time, and the next task runs."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.acceptance.conftest import Project
+
+BOUND, OVERSHOOT = 2.0, 0.5
+
+PAGES = {
+    "/": "<title>fine</title><h1>fine</h1><button id=go onclick=\"document.title='went'\">go</button>",
+    "/loop-later": "<h1>soon</h1><button id=go>go</button><script>setTimeout(() => { while (true); }, 300)</script>",
+    "/loop-on-click": '<h1>x</h1><button id=go onclick="while (true);">go</button>',
+}
+
+
+class Pages(http.server.BaseHTTPRequestHandler):
+    """`/silent` accepts and never answers."""
+
+    silent = threading.Event()
+
+    def do_GET(self) -> None:
+        if self.path == "/silent":
+            self.silent.wait(60)
+            return
+        body = PAGES.get(self.path, "").encode()
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def pages() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Pages)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    Pages.silent.set()
+    server.shutdown()
+    Pages.silent.clear()
+
+
+CASES = {
+    "wait in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "wait", "selector": "#never"}]),
+    "click in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "click", "selector": "#go"}]),
+    "type in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "type", "selector": "#go", "value": "x"}]),
+    "assert in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "assert", "expr": "title() == 'x'"}]),
+    "scroll in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "scroll"}]),
+    "press in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "press", "value": "Enter"}]),
+    "remember in a loop": (
+        "/loop-later",
+        [{"act": "wait", "value": 0.6, "remember": {"t": "text('h1')"}}],
+    ),
+    "the click starts the loop": ("/loop-on-click", [{"act": "click", "selector": "#go"}, {"act": "wait", "selector": "#n"}]),
+    "a server that never answers": ("/", [{"act": "open", "url": "/silent"}]),
+    "an api that never answers": ("/", [{"act": "api", "url": "/silent"}]),
+}
+
+
+@pytest.mark.parametrize("recording", ["auto", "full"])
+def test_steps_end_in_time_evidence_is_explained_and_the_next_task_runs(
+    project: Project, pages: str, recording: str
+) -> None:
+    (project.path / "pyproject.toml").write_text("", "utf-8")
+    for number, (page, steps) in enumerate(CASES.values()):
+        project.task(
+            f"T{number:02}",
+            priority=1,
+            step_timeout=2,
+            timeout=60,
+            error_recovery={"on_network_error": {"max_retries": 0}, "on_action_failed": "abort"},
+            steps=[{"act": "open", "url": f"{pages}{page}"}, *[_absolute(step, pages) for step in steps]],
+        )
+    project.task("Z-NEXT", priority=5, steps=[{"act": "open", "url": f"{pages}/"}, {"act": "click", "selector": "#go"}])
+    result = project.run("--recording", recording, timeout=240)
+    result.assert_outcomes(failed=len(CASES), passed=1)
+    for number, name in enumerate(CASES):
+        report, folder = project.report(f"T{number:02}"), project.path / "errors" / f"T{number:02}"
+        trace = json.loads((folder / "partial_trace.json").read_text("utf-8"))
+        assert trace["steps"][-1]["seconds"] <= BOUND + OVERSHOOT, name
+        assert report["error_type"] in ("timeout_step", "network_timeout"), (name, report["error_message"])
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+        for item in manifest["artifacts"]:
+            assert item["status"] == "taken" or item["reason"], (name, item)
+            assert item["seconds"] < 5, (name, item)
+
+
+def _absolute(step: dict[str, Any], pages: str) -> dict[str, Any]:
+    return {**step, "url": pages + step["url"]} if "url" in step else step

@@ -1,0 +1,37 @@
+"""What a call log says."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.browser.call_log import CallLog
+from harness.failure import Effect
+
+HEAD = 'Locator.click: Timeout 1000ms exceeded.\nCall log:\n  - waiting for locator("#b")\n'
+FOUND = HEAD + '    - locator resolved to <button id="b">x</button>\n  - attempting click action\n'
+
+
+@pytest.mark.parametrize(
+    ("message", "found", "effect"),
+    [
+        (HEAD, False, Effect.NONE),
+        (FOUND, True, Effect.NONE),
+        (FOUND + "    - performing click action\n", True, Effect.POSSIBLE),
+        (FOUND + "    - performing click action\n    - click action done\n", True, Effect.DONE),
+        ("no log at all", False, Effect.NONE),
+    ],
+)
+def test_found_and_effect(message: str, found: bool, effect: Effect) -> None:
+    log = CallLog.of(message)
+    assert (log.found, log.effect) == (found, effect)
+
+
+def test_covering_and_colours() -> None:
+    log = CallLog.of(FOUND + '\x1b[2m    - <div id="o">x</div> intercepts pointer events\x1b[22m\n')
+    assert log.covering == '<div id="o">x</div>'
+
+
+def test_the_browsers_own_log_is_cut_off() -> None:
+    log = CallLog.of(HEAD + "Browser logs:\n<launching> performing click action")
+    assert log.effect is Effect.NONE
+    assert log.tail == ['waiting for locator("#b")']

@@ -1,0 +1,53 @@
+"""network_logs.har."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.browser.har import BODY_CHARACTERS, load, merged, of_exchanges
+from harness.browser.watch import Exchange
+
+
+def entry(url: str, text: str) -> dict[str, Any]:
+    return {"request": {"url": url}, "response": {"status": 200, "content": {"size": len(text), "text": text}}}
+
+
+def test_recordings_become_one_in_order() -> None:
+    logs: list[dict[str, Any]] = [
+        {"entries": [entry("a", "x")], "pages": [1]},
+        {"entries": [entry("b", "y")], "browser": {"name": "c"}},
+    ]
+    log = merged(logs)["log"]
+    assert [each["request"]["url"] for each in log["entries"]] == ["a", "b"]
+    assert (log["version"], log["pages"], log["browser"]) == ("1.2", [1], {"name": "c"})
+
+
+def test_long_bodies_are_left_out_and_said() -> None:
+    long, short = entry("a", "x" * (BODY_CHARACTERS + 1)), entry("b", "x" * BODY_CHARACTERS)
+    contents = [each["response"]["content"] for each in merged([{"entries": [long, short]}])["log"]["entries"]]
+    assert "text" not in contents[0]
+    assert str(BODY_CHARACTERS + 1) in contents[0]["comment"]
+    assert contents[1]["text"] == "x" * BODY_CHARACTERS
+
+
+def test_files_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "good").write_text(json.dumps({"log": {"entries": []}}))
+    (tmp_path / "cut").write_text('{"log": {"entr')
+    (tmp_path / "other").write_text("{}")
+    assert load([tmp_path / name for name in ("missing", "cut", "other", "good")]) == [{"entries": []}]
+
+
+def test_a_har_of_what_was_seen() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    exchanges = [
+        Exchange("http://a/", "GET", start, status=200, headers={"content-type": "text/html"}),
+        Exchange("http://b/", "POST", start, error="net::ERR_FAILED"),
+    ]
+    entries = of_exchanges(exchanges)["log"]["entries"]
+    assert entries[0]["startedDateTime"] == "2026-01-01T00:00:00Z"
+    assert entries[0]["response"]["status"] == 200
+    assert entries[0]["response"]["content"]["mimeType"] == "text/html"
+    assert (entries[1]["response"]["status"], entries[1]["response"]["_failureText"]) == (-1, "net::ERR_FAILED")

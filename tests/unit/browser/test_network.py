@@ -1,0 +1,97 @@
+"""Network errors and statuses as Failures."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.browser.network import api_failure, code_of, net_error, net_failure, retry_after, status_failure
+from harness.failure import CATALOG, Effect
+
+NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        ("ERR_NAME_NOT_RESOLVED", "NET_DNS"),
+        ("ERR_CONNECTION_REFUSED", "NET_CONNECTION_REFUSED"),
+        ("ERR_INVALID_CHUNKED_ENCODING", "NET_CONNECTION_RESET"),
+        ("ERR_CERT_DATE_INVALID", "NET_TLS"),
+        ("ERR_SSL_PROTOCOL_ERROR", "NET_TLS"),
+        ("ERR_BLOCKED_BY_CLIENT", "NET_BLOCKED"),
+        ("ERR_CONNECTION_TIMED_OUT", "NET_TIMEOUT"),
+        ("ERR_PROXY_CONNECTION_FAILED", "NET_FAILED"),
+        ("ERR_NEVER_HEARD_OF", "NET_FAILED"),
+    ],
+)
+def test_code_of_net_errors(error: str, code: str) -> None:
+    assert code_of(error) == code
+
+
+def test_the_closed_proxy_means_policy() -> None:
+    failure = net_failure("ERR_PROXY_CONNECTION_FAILED", "http://evil.test/x", policed=True)
+    assert (failure.code, failure.effect) == ("POLICY_DOMAIN", Effect.NONE)
+    assert "evil.test" in failure.message
+
+
+@given(st.from_regex(r"ERR_[A-Z_]{1,30}", fullmatch=True), st.booleans())
+def test_every_net_error_has_a_row(error: str, policed: bool) -> None:
+    assert code_of(error, policed) in CATALOG
+
+
+def test_net_error_is_found_in_any_text() -> None:
+    assert net_error("Page.goto: net::ERR_FAILED at http://a/") == "ERR_FAILED"
+    assert net_error("nothing of the kind") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "effect"),
+    [
+        ("connect ECONNREFUSED 127.0.0.1:1", "NET_CONNECTION_REFUSED", Effect.NONE),
+        ("read ECONNRESET", "NET_CONNECTION_RESET", Effect.POSSIBLE),
+        ("socket hang up", "NET_EMPTY_RESPONSE", Effect.POSSIBLE),
+        ("Timeout 2500ms exceeded.", "NET_TIMEOUT", Effect.POSSIBLE),
+        ("getaddrinfo ENOTFOUND nowhere", "NET_DNS", Effect.NONE),
+        ("self-signed certificate", "NET_TLS", Effect.NONE),
+        ("something new", "NET_FAILED", Effect.POSSIBLE),
+    ],
+)
+def test_api_failures(text: str, code: str, effect: Effect) -> None:
+    failure = api_failure(text, "http://a/")
+    assert (failure.code, failure.effect) == (code, effect)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("7", 7.0),
+        ("Thu, 01 Jan 2026 12:00:30 GMT", 30.0),
+        ("Thu, 01 Jan 2026 11:00:00 GMT", 0.0),
+        ("soon", None),
+        ("", None),
+        ("-3", None),
+    ],
+)
+def test_retry_after(value: str, seconds: float | None) -> None:
+    assert retry_after(value, NOW) == seconds
+
+
+def test_status_failure() -> None:
+    assert status_failure(399, "http://a/", {}, NOW) is None
+    limited = status_failure(429, "http://a/", {"retry-after": "2"}, NOW)
+    assert limited is not None
+    assert (limited.code, limited.retry_after, limited.details["status"]) == ("HTTP_RATE_LIMITED", 2.0, 429)
+    ignored = status_failure(500, "http://a/", {"retry-after": "2"}, NOW)
+    assert ignored is not None
+    assert (ignored.code, ignored.retry_after) == ("HTTP_SERVER_ERROR", None)
+
+
+@given(st.integers(400, 599))
+def test_every_status_has_a_row(status: int) -> None:
+    failure = status_failure(status, "http://a/", {}, NOW)
+    assert failure is not None
+    assert failure.code in CATALOG

@@ -1,0 +1,43 @@
+"""What a session's request means for its context."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.browser.request import SessionRequest
+from harness.browser.tab import context_options
+from harness.settings import Recording, Tracing
+
+
+def request(recording: Recording = "auto", tracing: Tracing = "retain-on-failure", **more: object) -> SessionRequest:
+    return SessionRequest("w-1", Path(), Path(), recording=recording, tracing=tracing, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("recording", "tracing", "from_start", "traceable"),
+    [
+        ("auto", "retain-on-failure", False, True),
+        ("full", "retain-on-failure", True, True),
+        ("minimal", "retain-on-failure", False, False),
+        ("auto", "off", False, False),
+        ("full", "off", False, False),
+        ("minimal", "on", True, True),
+    ],
+)
+def test_when_to_trace(recording: Recording, tracing: Tracing, from_start: bool, traceable: bool) -> None:
+    asked = request(recording, tracing)
+    assert (asked.traced_from_start, asked.traceable) == (from_start, traceable)
+
+
+def test_context_options() -> None:
+    plain = context_options(request(), "UA", "http://127.0.0.1:9", (800, 600), None, None)
+    assert plain["user_agent"] == "UA harness-world/w-1"
+    assert plain["viewport"] == {"width": 800, "height": 600}
+    assert not plain.keys() & {"proxy", "record_har_path", "storage_state"}
+    policed = request(allowed_domains=("a.test",))
+    full = context_options(policed, "UA", "http://127.0.0.1:9", (1, 1), {"cookies": []}, Path("x.har"))
+    assert full["proxy"] == {"server": "http://127.0.0.1:9", "bypass": "<-loopback>,a.test,*.a.test"}
+    assert full["storage_state"] == {"cookies": []}
+    assert full["record_har_path"] == Path("x.har")
