@@ -146,7 +146,8 @@ async def wait(attempt: Attempt, step: Wait) -> Details:
         if late:
             raise PlaywrightTimeoutError("the step's time is over")
         return {}
-    text = None if step.value is None else re.compile(re.escape(str(step.value)))
+    value = f"{step.value:g}" if isinstance(step.value, float) else step.value
+    text = None if value is None else re.compile(re.escape(str(value)))
     target = attempt.locator(step.selector, step.frame).filter(visible=True, has_text=text).first
     await target.wait_for(state="attached", timeout=attempt.ms())
     return {}

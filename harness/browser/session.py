@@ -110,10 +110,9 @@ class PlaywrightSession:
         )
 
     def _attempt(self, within: float, patience: float) -> Attempt:
-        deadline = Deadline.after(within, self._clock.now())
-        return Attempt(
-            self._fleet.playwright, self._tab, self._request, self.user_agent, self._clock, deadline, patience
-        )
+        until = Deadline.after(within, self._clock.now())
+        playwright, agent = self._fleet.playwright, self.user_agent
+        return Attempt(playwright, self._tab, self._request, agent, self._clock, until, patience)
 
     async def _healed_element(self, step: Step) -> dict[str, Any]:
         """After an element was not found, what another selector found instead; the usual step pays nothing."""
@@ -144,9 +143,8 @@ class PlaywrightSession:
         return {"dialogs": list(dialogs)} if dialogs else {}
 
     async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
-        scene = replace(
-            self._scene(patience), selector=selector, frame=frame, what=f"text of {selector}", patience=patience
-        )
+        what = f"text of {selector}"
+        scene = replace(self._scene(patience), selector=selector, frame=frame, what=what, patience=patience)
         try:
             async with asyncio.timeout(patience + GRACE):
                 return await text_of(locate(self._tab.page, selector, frame), max(patience, 0.02) * 1000)
@@ -154,8 +152,7 @@ class PlaywrightSession:
             return await failure_of(error, scene)
 
     async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
-        what = f"{function}({selector or ''})"
-        scene = replace(self._scene(within), selector=selector, what=what)
+        scene = replace(self._scene(within), selector=selector, what=f"{function}({selector or ''})")
         try:
             async with asyncio.timeout(within):
                 value = await read_between_pages(self._tab.page, function, selector, name, self._clock)

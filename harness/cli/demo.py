@@ -31,7 +31,8 @@ identity = { service = "taskspec-demo" }
 
 def run_demo(port: int) -> int:
     """Runs until Ctrl-C; returns the exit code of the sites."""
-    process = subprocess.Popen([sys.executable, "-m", "harness.demo", "--port", str(port)], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "harness.demo", "--port", str(port)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
@@ -40,7 +41,8 @@ def run_demo(port: int) -> int:
         return process.wait()
     except KeyboardInterrupt:
         process.terminate()
-        return process.wait() and 0
+        process.wait()
+        return 0
 
 
 def _welcome(hosts: dict[str, int]) -> str:

@@ -23,7 +23,7 @@ def validate(
     strict: Annotated[bool, typer.Option(help="Warnings are errors, and specs/003's `required` holds.")] = False,
 ) -> None:
     """Check task files without running them; all problems at once."""
-    files = find_tasks(paths)
+    files = _found(paths)
     if not files:
         _fail(f"no task files in {', '.join(map(str, paths))} (*.task.yaml, *.task.json, folders with task_spec.json)")
     loaded: list[Loaded] = []
@@ -67,7 +67,9 @@ def schema(
 
 
 @app.command()
-def explain(code: Annotated[str | None, typer.Argument(help="A code, as reports show it; none: list all.")] = None) -> None:
+def explain(
+    code: Annotated[str | None, typer.Argument(help="A code, as reports show it; none: list all.")] = None,
+) -> None:
     """Say what an error code means and what one can do."""
     if code is None:
         for row in CATALOG.values():
@@ -108,6 +110,13 @@ def report(
 def demo(port: Annotated[int, typer.Option(help="First of the four ports.")] = 8470) -> None:
     """Start the demo sites and show a task to try; Ctrl-C ends them."""
     raise typer.Exit(run_demo(port))
+
+
+def _found(paths: list[Path]) -> list[Path]:
+    try:
+        return find_tasks(paths)
+    except SpecError as error:
+        _fail(str(error))
 
 
 def _fail(message: str) -> NoReturn:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.spec.origin import Origin
-from harness.spec.problems import Problem, Way, did_you_mean, listed, nearest, shown
+from harness.spec.problems import Problem, Way, did_you_mean, listed, misspelt, shown
 from harness.spec.steps import PLANNED_ACTS
 from harness.spec.vocabulary import choices_at, keys_at, tag_at
 
@@ -166,17 +166,13 @@ def at(data: Any, path: Way) -> Any:
     return data
 
 
-NEARLY = 0.85
-"""From this likeness on, an unknown top-level key is a misspelt one (`sucess_criteria`), not a key of one's own."""
-
-
 def stray_keys(keys: list[str], data: Any, origin: Origin) -> Iterator[Problem]:
     """Top-level keys that no field has: errors when misspelt, else warnings (DESIGN 4.1)."""
     known = keys_at((), data)
     for key in keys:
         if key == "$schema":
             continue
-        if nearest(key, known, NEARLY):
+        if misspelt(key, known):
             yield unknown_key((key,), data, origin)
         else:
             hint = "it has no effect"

@@ -103,6 +103,29 @@ def did_you_mean(word: str, words: Iterable[str]) -> str:
     return f"did you mean `{meant}`?" if meant else ""
 
 
+LONG_WORD = 8
+
+
+def misspelt(word: str, words: Iterable[str]) -> bool:
+    """Whether a known word was surely meant: one slip away, two in a long word (`stesp`, `sucess_criteria`)."""
+    slips = 1 if len(word) < LONG_WORD else 2
+    return any(0 < _slips(word, known) <= slips for known in words if abs(len(known) - len(word)) <= slips)
+
+
+def _slips(one: str, other: str) -> int:
+    """Letters added, left out, replaced, or swapped with their neighbour (optimal string alignment)."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, letter in enumerate(one, 1):
+        older, before, row = before, row, [i]
+        for j, wanted in enumerate(other, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != wanted))
+            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == wanted:
+                cost = min(cost, older[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
+
+
 def listed(words: Iterable[str]) -> str:
     """`a, b or c`."""
     *first, last = words

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.spec.problems import Problem, SpecError, did_you_mean, dotted, listed, shown
+from harness.spec.problems import Problem, SpecError, did_you_mean, dotted, listed, misspelt, shown
 
 
 def test_a_problem_in_full() -> None:
@@ -56,3 +56,24 @@ def test_words() -> None:
     assert listed(["a", "b", "c"]) == "a, b or c"
     assert did_you_mean("clik", ["open", "click"]) == "did you mean `click`?"
     assert did_you_mean("zzz", ["open", "click"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "expected"),
+    [
+        ("stesp", "steps", True),
+        ("step", "steps", True),
+        ("gaol", "goal", True),
+        ("memroy", "memory", True),
+        ("sucess_criteria", "success_criteria", True),
+        ("step_timout", "step_timeout", True),
+        ("preconditons", "preconditions", True),
+        ("steps", "steps", False),
+        ("module_group", "goal", False),
+        ("name", "time", False),
+        ("labels", "inputs", False),
+        ("variant_kind", "persona", False),
+    ],
+)
+def test_a_slip_of_the_finger_is_told_from_a_key_of_ones_own(word: str, known: str, expected: bool) -> None:
+    assert misspelt(word, [known]) is expected
