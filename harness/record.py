@@ -116,7 +116,7 @@ def _recovered(record: StepRecord) -> Iterator[Warning_]:
 
 def _healed(record: StepRecord, remedy: Substitute) -> Warning_:
     outcome = record.attempts[-1].outcome
-    details = outcome.details if isinstance(outcome, Passed) else {}
+    details = outcome.details.get("element", {}) if isinstance(outcome, Passed) else {}
     found = {key: details[key] for key in ("role", "name") if key in details}
     text = f"{record.step.target} was not usable; {remedy.selector} was used instead"
     original = {"original_selector": record.step.target, "successful_fallback": remedy.selector, **found}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ TRACE_SECONDS = 3.0
 PAGE_SECONDS = 2.0
 CLOSE_SECONDS = 3.0
 PROBE_SECONDS = 0.5
+LOOK_SECONDS = 1.0
 SCREENSHOT, DOM, TRACE = "screenshot.png", "dom_snapshot.html", "trace.zip"
 HAR, CONSOLE = "network_logs.har", "console_logs.txt"
 STRATEGY = "strategy"
@@ -81,10 +83,20 @@ async def take_trace(taking: Taking) -> None:
         return
 
     async def make(path: Path) -> None:
+        await _last_look(taking)
         await taking.tab.context.tracing.stop(path=path)
 
     await taking.file(TRACE, TRACE_SECONDS, make)
     taking.tab.traced = False
+
+
+async def _last_look(taking: Taking) -> None:
+    """One act for the trace, so that it has a snapshot of the end also when it was started by the last failure."""
+    if await _problem(taking):
+        return
+    with contextlib.suppress(PlaywrightError, TimeoutError):
+        async with asyncio.timeout(LOOK_SECONDS):
+            await taking.tab.page.evaluate("() => document.readyState")
 
 
 async def take_page(taking: Taking, screenshot: bool, dom: bool) -> None:

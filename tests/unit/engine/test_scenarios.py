@@ -72,7 +72,7 @@ def test_5_3_an_assertion_is_looked_at_again_after_5_seconds() -> None:
 def test_5_4_fallback_selectors_are_tried_at_38_48_and_53_seconds() -> None:
     primary, first, second = ".calendar-date", "#calendar-day", "//td"
     theatre = Theatre()
-    theatre.session.script = [missing, missing, Passed({"role": "gridcell", "name": "1"})]
+    theatre.session.script = [missing, missing, Passed({"element": {"tag": "td", "role": "gridcell", "name": "1"}})]
     theatre.clock.time = 38
     rules = {
         "on_element_not_found": {
