@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
     from harness.record import TaskResult
     from harness.report import ErrorReport
+    from harness.spec.problems import SpecError
     from harness.spec.task import TaskSpec
 
 __all__ = [
     "CriterionFailed",
     "ErrorReport",
     "ErrorType",
+    "SpecError",
     "TaskFailed",
     "TaskResult",
     "TaskSpec",
@@ -26,6 +28,7 @@ __all__ = [
 
 _HOMES = {
     "CriterionFailed": "harness.pytest_plugin.failures",
+    "SpecError": "harness.spec.problems",
     "TaskFailed": "harness.pytest_plugin.failures",
     "ErrorReport": "harness.report",
     "ErrorType": "harness.failure",

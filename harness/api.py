@@ -39,7 +39,7 @@ def execute_task(task: TaskSpec) -> TaskResult:
     place = task.place
     folder, source = place if place else (Path.cwd(), None)
     plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id, folder=folder, source=source)
-    return harness.run(plan, lambda event: None)
+    return harness.run(plan, lambda _: None)
 
 
 def _by_id(task_id: str) -> Path:

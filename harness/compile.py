@@ -53,9 +53,7 @@ def compile_plan(
     """
     environ = os.environ if environ is None else environ
     spec, origin, here = _taken_apart(task, source)
-    folder = folder or here
-    channels = frozenset(settings.channels) or None
-    _refuse(check_spec(spec, origin, folder, channels, environ))
+    _refuse(check_spec(spec, origin, folder := folder or here, frozenset(settings.channels) or None, environ))
     key, work = key or slug(spec.task_id), _Work(spec, settings, environ, origin)
     steps = work.steps()
     plan = Plan(
@@ -73,7 +71,7 @@ def compile_plan(
         folder=folder,
         source=source or origin.file,
         start=datetime.fromisoformat(spec.time) if spec.time else None,
-        secrets=tuple(dict.fromkeys(environ[name] for name in environment_names(spec) if environ[name])),
+        secrets=_secrets(spec, environ),
         heal=settings.heal,
         strict=settings.strict,
     )
@@ -86,6 +84,10 @@ def _taken_apart(task: Loaded | TaskSpec, source: str | None) -> tuple[TaskSpec,
     if isinstance(task, Loaded):
         return task.spec, task.origin, task.folder
     return task, Origin(source or task.task_id), Path.cwd()
+
+
+def _secrets(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(environ[name] for name in environment_names(spec) if environ[name]))
 
 
 def _refuse(problems: list[Problem]) -> None:

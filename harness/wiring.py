@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -48,6 +50,7 @@ class Harness:
         self.memory = MemoryStore(Path(self._temp.name) / "memory.sqlite3")
         self.redactor = Redactor((), settings.redact)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
+        self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
         self._ready = False
 
@@ -60,7 +63,15 @@ class Harness:
 
     async def run(self, plan: Plan, emit: Callable[[Event], None]) -> TaskResult:
         """Run one task. Failures are in the result; nothing is raised but cancellation before it began."""
-        return await run_task(plan, self._ports(plan, emit))
+        return await run_task(self._in_a_fresh_world(plan), self._ports(plan, emit))
+
+    def _in_a_fresh_world(self, plan: Plan) -> Plan:
+        """A task that runs again (a rerun, `execute_task` twice) must not meet what its first run left behind."""
+        if plan.spec.episode_id:
+            return plan
+        self._runs[plan.world] += 1
+        count = self._runs[plan.world]
+        return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
 
     def _ports(self, plan: Plan, emit: Callable[[Event], None]) -> Ports:
         random = Random(plan.spec.seed).random

@@ -126,7 +126,7 @@ async def _problem(taking: Taking) -> str:
 
 def _screenshot(taking: Taking) -> Callable[[Path], Awaitable[None]]:
     async def make(path: Path) -> None:
-        await taking.tab.page.screenshot(path=path, timeout=PAGE_SECONDS * 1000)
+        await taking.tab.picture(path, PAGE_SECONDS)
 
     return make
 

@@ -166,8 +166,7 @@ class PlaywrightSession:
     async def screenshot(self, name: str, within: float) -> Path | None:
         path = free_path(self._request.folder / "screenshots", f"{name}.png")
         try:
-            async with asyncio.timeout(within):
-                await self._tab.page.screenshot(path=path, timeout=within * 1000)
+            await self._tab.picture(path, within)
         except (PlaywrightError, TimeoutError):
             return None
         self._files.append(path)

@@ -75,6 +75,11 @@ class Tab:
         except (TimeoutError, PlaywrightError):
             return  # whatever holds it up is found by the next call
 
+    async def picture(self, path: Path, seconds: float) -> None:
+        """A screenshot of what is in view: the one place that takes them."""
+        async with asyncio.timeout(seconds):
+            await self.page.screenshot(path=path, timeout=seconds * 1000)
+
     async def trace(self) -> None:
         """Record snapshots and screenshots from now on."""
         if not self.traced:

@@ -14,7 +14,6 @@ from harness.reporting.allure_labels import entitle, labels
 from harness.spec.load import Loaded, is_task_file, load_file
 from harness.spec.problems import SpecError
 
-
 CHANNELS: pytest.StashKey[frozenset[str] | None] = pytest.StashKey()
 """Names of the environment channels; None where the project declares none."""
 
@@ -27,7 +26,7 @@ class TaskItem(pytest.Function):
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, 0, self.name
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ARG002
         if isinstance(excinfo.value, TaskFailed):  # a declared failure explains itself: no Python traceback
             return excinfo.value.text
         return super().repr_failure(excinfo)

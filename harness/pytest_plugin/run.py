@@ -75,4 +75,3 @@ def _judge(plan: Plan, result: TaskResult, redactor: Redactor) -> None:
         raise kind(brief(plan, result, redactor), text)
     elif result.final_state == "partial_success" and plan.strict:
         raise TaskFailed(f"{plan.task_id} ended as partial_success, which --taskspec-strict refuses", text)
-

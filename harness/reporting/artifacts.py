@@ -10,7 +10,7 @@ from harness.ports import Evidence, Snapshot
 from harness.record import TaskResult
 from harness.report import ErrorReport
 from harness.reporting.assembly import assemble
-from harness.reporting.copying import copy_files
+from harness.reporting.copying import copy_files, copy_trace
 from harness.reporting.names import safe_name
 from harness.reporting.previous import Previous
 from harness.reporting.redaction import Redactor
@@ -58,7 +58,9 @@ class DirectoryArchive:
             folders = tuple(self._scratch.get(plan.key, ()))
         build = self._workspace.folder(f"{plan.key}-kept")
         for folder in folders:
-            copy_files(folder, build, self._redactor.plus(plan.secrets))
+            redactor = self._redactor.plus(plan.secrets)
+            copy_files(folder, build, redactor)
+            copy_trace(folder, build, redactor)
         kept = self._root / KEPT / plan.key
         self._workspace.discard(kept)
         if any(build.iterdir()):

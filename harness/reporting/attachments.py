@@ -32,7 +32,8 @@ class Content:
     @classmethod
     def of(cls, path: Path) -> Content:
         """A file that a step kept, by its own name."""
-        mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        guessed = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        mime = TRACE if path.name == "trace.zip" else guessed
         return cls(path.name, mime, path.suffix.lstrip(".") or "bin", path)
 
 

@@ -55,6 +55,16 @@ def copy_files(scratch: Path, target: Path, redactor: Redactor) -> list[Entry]:
     return [_copied(scratch, source, target, redactor) for source in sorted(_kept(scratch))]
 
 
+def copy_trace(scratch: Path, target: Path, redactor: Redactor) -> None:
+    """The trace of a task that passed, where `--tracing on` left one; a broken one is left out."""
+    source, path = scratch / "trace.zip", target / "trace.zip"
+    if source.is_file():
+        try:
+            redact_trace(source, path, redactor)
+        except UNREADABLE:
+            path.unlink(missing_ok=True)
+
+
 def _kept(scratch: Path) -> Iterator[Path]:
     """Links are left out: they could lead to anywhere."""
     for name in KEPT_FOLDERS:

@@ -29,9 +29,7 @@ clock = "world.now"
 @pytest.fixture(scope="session")
 def sites() -> Iterator[dict[str, int]]:
     """Host -> port of the demo sites, running."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "harness.demo", "--port", "0"], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-m", "harness.demo", "--port", "0"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     hosts = json.loads(process.stdout.readline())["hosts"]
     yield hosts

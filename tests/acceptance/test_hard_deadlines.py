@@ -55,7 +55,10 @@ def pages() -> Iterator[str]:
 CASES = {
     "wait in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "wait", "selector": "#never"}]),
     "click in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "click", "selector": "#go"}]),
-    "type in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "type", "selector": "#go", "value": "x"}]),
+    "type in a loop": (
+        "/loop-later",
+        [{"act": "wait", "value": 0.6}, {"act": "type", "selector": "#go", "value": "x"}],
+    ),
     "assert in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "assert", "expr": "title() == 'x'"}]),
     "scroll in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "scroll"}]),
     "press in a loop": ("/loop-later", [{"act": "wait", "value": 0.6}, {"act": "press", "value": "Enter"}]),
@@ -63,7 +66,10 @@ CASES = {
         "/loop-later",
         [{"act": "wait", "value": 0.6, "remember": {"t": "text('h1')"}}],
     ),
-    "the click starts the loop": ("/loop-on-click", [{"act": "click", "selector": "#go"}, {"act": "wait", "selector": "#n"}]),
+    "the click starts the loop": (
+        "/loop-on-click",
+        [{"act": "click", "selector": "#go"}, {"act": "wait", "selector": "#n"}],
+    ),
     "a server that never answers": ("/", [{"act": "open", "url": "/silent"}]),
     "an api that never answers": ("/", [{"act": "api", "url": "/silent"}]),
 }

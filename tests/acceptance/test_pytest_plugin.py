@@ -232,6 +232,31 @@ def test_tracing_acts(project: Project, tracing: str, there: bool) -> None:
     assert (project.path / "errors" / "A-1" / "trace.zip").exists() is there
 
 
+def test_tracing_on_keeps_the_trace_of_a_task_that_passes(project: Project) -> None:
+    project.task("A-1")
+    project.run("--tracing", "on").assert_outcomes(passed=1)
+    assert (project.path / "errors" / ".kept" / "A-1" / "trace.zip").stat().st_size > 1000
+
+
+def test_more_patterns_and_files_named_on_the_command_line_are_tasks(project: Project) -> None:
+    (project.path / "pytest.ini").write_text("[pytest]\ntaskspec_files = *.flow.json\n", "utf-8")
+    project.task("A-1").rename(project.path / "a.flow.json")
+    project.task("B-1").rename(project.path / "b.json")
+    project.run().assert_outcomes(passed=1)
+    project.run("b.json").assert_outcomes(passed=1)
+
+
+def test_a_folder_with_spec_and_trace_is_a_task(project: Project) -> None:
+    document = json.loads(project.task("A-1").read_text("utf-8"))
+    (project.path / "A-1.task.json").unlink()
+    folder = project.path / "A1"
+    folder.mkdir()
+    steps = document.pop("steps")
+    (folder / "task_spec.json").write_text(json.dumps(document), "utf-8")
+    (folder / "oracle_trace.json").write_text(json.dumps({"task_id": "A-1", "steps": steps}), "utf-8")
+    project.run().assert_outcomes(passed=1)
+
+
 def test_a_browser_that_is_not_there_is_one_clear_line(project: Project) -> None:
     project.task("A-1")
     result = project.run("--browser-executable", "/nowhere/chromium")
@@ -271,7 +296,7 @@ def test_interrupted_tasks_leave_a_report_and_no_process(project: Project) -> No
     report = project.report("A-1")
     assert (report["final_state"], report["code"]) == ("aborted", "INTERRUPTED")
     assert process.returncode == pytest.ExitCode.INTERRUPTED
-    gone, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=10)
     assert not alive, output
 
 
@@ -297,5 +322,5 @@ def _command(process: psutil.Process) -> list[str]:
 def test_reruns_keep_the_evidence_of_each_attempt(project: Project) -> None:
     project.task("A-1", success_criteria=WRONG)
     project.run("--reruns", "1")
-    kept = [path for path in Path(project.path / "errors").rglob("error_report.json")]
+    kept = list(Path(project.path / "errors").rglob("error_report.json"))
     assert len(kept) == 2

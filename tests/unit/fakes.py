@@ -181,9 +181,7 @@ class Theatre:
         return Stage(self.session, self.world, self.injector)
 
     def ports(self) -> Ports:
-        return Ports(
-            self._stage, ScriptedAgent(), self.archive, self.clock, self.events.append, Random(0).random
-        )
+        return Ports(self._stage, ScriptedAgent(), self.archive, self.clock, self.events.append, Random(0).random)
 
     def plan(self, **spec: Any) -> Any:
         document = {"task_id": "T-1", "goal": "g", "steps": [{"act": "open", "url": "http://shop.local/"}], **spec}

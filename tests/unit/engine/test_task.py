@@ -50,7 +50,10 @@ def test_success_criteria_are_judged_at_the_end_and_all_that_fail_are_named() ->
 def test_remembered_values_reach_later_steps_and_criteria() -> None:
     theatre = Theatre()
     theatre.session.page = {"text #id": lambda now: "O-7" if now >= 1 else None}
-    steps = [{**OPEN, "remember": {"orders.last.id": "text('#id')"}}, {"act": "open", "url": "/o/${memory.orders.last.id}"}]
+    steps = [
+        {**OPEN, "remember": {"orders.last.id": "text('#id')"}},
+        {"act": "open", "url": "/o/${memory.orders.last.id}"},
+    ]
     result = play(theatre, steps=steps, success_criteria=["mem('orders.last.id') == 'O-7'"])
     assert result.ok
     assert theatre.session.acts[1][1].url == "/o/O-7"
