@@ -91,8 +91,8 @@ def _secrets(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _refuse(problems: list[Problem]) -> None:
-    if problems:
-        raise SpecError(problems)
+    if errors := [problem for problem in problems if problem.severity == "error"]:
+        raise SpecError(errors)
 
 
 @dataclass(slots=True)

@@ -103,11 +103,19 @@ def _not_a_host(path: Way, name: str, origin: Origin) -> Problem:
     return origin.problem(path, "not a host name", expected="a host such as shop.local", found=shown(name))
 
 
+_UNSCORED = ("scoring_checkpoints", "rubrics")
+"""Every real file carries them, so they are not refused."""
+
+
 def _later(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """What the schema of specs/003 names and this version does not do is refused, never ignored."""
     for name, words in _LATER.items():
         if getattr(spec, name):
             yield origin.problem((name,), f"{words} is not available in this version", hint=f"drop `{name}`", key=True)
+    for name in _UNSCORED:
+        if getattr(spec, name):
+            message = "tasks are not scored in this version: it is checked, and has no effect"
+            yield origin.problem((name,), message, key=True, severity="warning")
     if spec.fallback_plan.enabled:
         yield origin.problem(("fallback_plan", "enabled"), "a fallback plan is not available in this version")
     for rule, strategy in spec.error_recovery.unavailable():
