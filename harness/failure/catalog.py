@@ -131,6 +131,8 @@ _ROWS: tuple[Row, ...] = (
         "The task tried to leave its `allowed_domains`.", "Add the host to `allowed_domains`, if the task may go there."),
     Row("INTERRUPTED", _T.UNKNOWN, _FATAL, _S.WARNING, _F.NONE, False,
         "The run was interrupted (Ctrl-C, or its process was ended).", "Run it again."),
+    Row("WORKER_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
+        "The pytest-xdist worker that ran the task died.", "Often memory, or a kill: look at the machine's log."),
     Row("INTERNAL_ERROR", _T.UNKNOWN, _INFRA, _S.FATAL, _F.NONE, False,
         "The harness itself failed.", "Please report it, with the stack trace of the report."),
     Row("UNKNOWN", _T.UNKNOWN, _EXEC, _S.ERROR, _F.NONE, False,

@@ -11,6 +11,7 @@ import pytest
 
 from harness.pytest_plugin import options
 from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
+from harness.pytest_plugin.lost import report_lost_task
 from harness.pytest_plugin.order import ordered, task_items
 from harness.pytest_plugin.run import RECORD
 from harness.pytest_plugin.state import STATE, State
@@ -52,6 +53,15 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput["taskspec_run_id"] = state.run_id
     if state.settings.services and not node.config.getoption("collectonly"):
         state.harness().start()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
+    """xdist: a worker died while it ran this item."""
+    state: State = sched.config.stash[STATE]
+    if record := report_lost_task(state, crashitem):
+        report.taskspec = record.model_dump(mode="json")
+        report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> TaskFile | None:

@@ -32,6 +32,21 @@ class XdistHooks:
                     self.names = group_names(config.rootpath, node_ids)
                 return self.names.get(nodeid.partition("::")[0], nodeid)
 
+            def remove_node(self, node: Any) -> str | None:
+                """As the base class, but the item that killed the worker is not given to the next one."""
+                workload = self.assigned_work.pop(node)
+                pending = (item for unit in workload.values() for item, done in unit.items() if not done)
+                crashed: str | None = next(pending, None)
+                if crashed is None:
+                    return None
+                for scope, unit in workload.items():
+                    unit.update({crashed: True} if crashed in unit else {})
+                    if not all(unit.values()):
+                        self.workqueue[scope] = unit
+                for other in self.assigned_work:
+                    self._reschedule(other)
+                return crashed
+
         return TaskGroupScheduling(config, log)
 
 

@@ -7,7 +7,9 @@ import signal
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import psutil
 import pytest
 
@@ -79,6 +81,15 @@ def test_every_artifact_of_a_failure_is_there(project: Project) -> None:
     report = project.report("BAD-1")
     assert (report["error_type"], report["code"], report["step_index"]) == ("assertion_failed", "CRITERIA_UNMET", 1)
     assert report["context"]["assertion"]["expected"] == "Nothing"
+    _valid(report, "error_report")
+    _valid(json.loads((folder / "partial_trace.json").read_text("utf-8")), "trace")
+    for entry in json.loads((folder / "memory_snapshot.json").read_text("utf-8")).values():
+        _valid(entry, "memory_kv")
+
+
+def _valid(document: dict[str, Any], schema: str) -> None:
+    path = Path(__file__).parents[2] / "schemas" / f"{schema}.schema.json"
+    jsonschema.validate(document, json.loads(path.read_text("utf-8")))
 
 
 def test_selection_by_mark_and_by_name(project: Project) -> None:
@@ -317,6 +328,22 @@ def _command(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+def test_a_task_whose_worker_dies_has_a_report(project: Project) -> None:
+    project.task("A-1", steps=[OPEN, {"act": "wait", "value": 50}])
+    project.task("B-2")
+    process = project.start("-n", "1", "--max-worker-restart", "1")
+    family = _family_with_browser(process.pid)
+    (worker,) = [p for p in psutil.Process(process.pid).children() if "import sys;exec" in " ".join(_command(p))]
+    worker.kill()
+    output, _ = process.communicate(timeout=60)
+    report = project.report("A-1")
+    assert (report["code"], report["final_state"]) == ("WORKER_CRASHED", "aborted")
+    assert "1 failed, 1 passed" in output
+    assert "1 aborted" in output
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive
 
 
 def test_reruns_keep_the_evidence_of_each_attempt(project: Project) -> None:
