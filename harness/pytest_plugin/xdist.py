@@ -1,7 +1,8 @@
-"""Under xdist: groups stay on one worker; the controller owns the services; a lost task gets its report."""
+"""Under xdist: groups stay on one worker; what kills a worker is not given to the next one."""
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,35 +20,41 @@ class XdistHooks:
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         if config.getoption("dist") not in ("load", "loadgroup"):  # another choice was made on purpose
             return None
-        from xdist.scheduler import LoadScopeScheduling
+        return _scheduling()(config, log)
 
-        class TaskGroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
-            """Whole groups of tasks go to one worker; every other item is its own group."""
 
-            names: dict[str, str] | None = None
+@cache
+def _scheduling() -> Any:
+    """The scheduler's class; made when asked for, since xdist may be absent."""
+    from xdist.scheduler import LoadScopeScheduling
 
-            def _split_scope(self, nodeid: str) -> str:
-                if self.names is None:
-                    node_ids = next(iter(self.registered_collections.values()))
-                    self.names = group_names(config.rootpath, node_ids)
-                return self.names.get(nodeid.partition("::")[0], nodeid)
+    class TaskGroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+        """Whole groups of tasks go to one worker; every other item is its own group."""
 
-            def remove_node(self, node: Any) -> str | None:
-                """As the base class, but the item that killed the worker is not given to the next one."""
-                workload = self.assigned_work.pop(node)
-                pending = (item for unit in workload.values() for item, done in unit.items() if not done)
-                crashed: str | None = next(pending, None)
-                if crashed is None:
-                    return None
-                for scope, unit in workload.items():
-                    unit.update({crashed: True} if crashed in unit else {})
-                    if not all(unit.values()):
-                        self.workqueue[scope] = unit
-                for other in self.assigned_work:
-                    self._reschedule(other)
-                return crashed
+        names: dict[str, str] | None = None
 
-        return TaskGroupScheduling(config, log)
+        def _split_scope(self, nodeid: str) -> str:
+            if self.names is None:
+                node_ids = next(iter(self.registered_collections.values()))
+                self.names = group_names(self.config.rootpath, node_ids)
+            return self.names.get(nodeid.partition("::")[0], nodeid)
+
+        def remove_node(self, node: Any) -> str | None:
+            """As the base class, but the item that killed the worker is done with."""
+            workload = self.assigned_work.pop(node)
+            pending = (item for unit in workload.values() for item, done in unit.items() if not done)
+            crashed: str | None = next(pending, None)
+            if crashed is None:
+                return None
+            for scope, unit in workload.items():
+                unit.update({crashed: True} if crashed in unit else {})
+                if not all(unit.values()):
+                    self.workqueue[scope] = unit
+            for other in self.assigned_work:
+                self._reschedule(other)
+            return crashed
+
+    return TaskGroupScheduling
 
 
 def group_names(root: Path, node_ids: list[str]) -> dict[str, str]:
@@ -56,7 +63,7 @@ def group_names(root: Path, node_ids: list[str]) -> dict[str, str]:
     files: dict[str, str] = {}
     for name in {node_id.partition("::")[0] for node_id in node_ids}:
         path = root / name
-        if path.suffix == ".py" or not (is_task_file(path, ()) or path.suffix in (".yaml", ".yml", ".json")):
+        if not (is_task_file(path) or path.suffix in (".yaml", ".yml", ".json")):
             continue
         try:
             spec = load_file(path).spec
