@@ -39,3 +39,8 @@ class Plan:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     heal: bool = True
     strict: bool = False
+
+
+def new_run_id(now: datetime, pid: int) -> str:
+    """Sortable and unique on one machine: time of day and process."""
+    return f"{now:%Y%m%dT%H%M%S}-{pid}"

@@ -125,7 +125,7 @@ def _stack(failure: Failure) -> str | None:
 
 
 def _step_json(record: StepRecord) -> dict[str, Any]:
-    return record.step.model_dump(mode="json", exclude_defaults=True) | {"act": record.step.act}
+    return {"act": record.step.act, **record.step.model_dump(mode="json", exclude_defaults=True)}
 
 
 def trace(result: TaskResult) -> dict[str, Any]:
@@ -145,8 +145,9 @@ def trace(result: TaskResult) -> dict[str, Any]:
 
 
 def _line(record: StepRecord, attempt: Attempt) -> dict[str, Any]:
-    step = attempt.step.model_dump(mode="json", exclude_defaults=True) | {"act": attempt.step.act}
-    line = step | {"t": round(attempt.t, 3), "seconds": round(attempt.seconds, 3), "step_index": record.index}
+    step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t", "note"})
+    timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
+    line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
     if record.retries or not attempt.passed:
         line["note"] = note(attempt)
     return line

@@ -18,7 +18,7 @@ from harness.browser.request import SessionRequest
 from harness.engine import run_task
 from harness.events import Event
 from harness.faults import FaultInjector, prepare
-from harness.plan import Plan
+from harness.plan import Plan, new_run_id
 from harness.ports import Ports, Stage
 from harness.record import TaskResult
 from harness.reporting.artifacts import DirectoryArchive
@@ -28,11 +28,6 @@ from harness.services import Services
 from harness.settings import Settings
 from harness.sync import LoopThread
 from harness.world import Channels, MemoryStore, TaskWorld
-
-
-def new_run_id() -> str:
-    """Sortable and unique: time of day and process."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}"
 
 
 class Harness:
@@ -115,7 +110,7 @@ class SyncHarness:
 
     def __init__(self, settings: Settings, run_id: str | None = None) -> None:
         self.settings = settings
-        self.run_id = run_id or new_run_id()
+        self.run_id = run_id or new_run_id(datetime.now(UTC), os.getpid())
         self._loop = LoopThread()
         self._harness = self._loop.call(self._make())
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.plan import new_run_id
 from harness.reporting.progress import Progress
 from harness.settings import Settings
-from harness.wiring import SyncHarness, new_run_id
+
+if TYPE_CHECKING:
+    from harness.wiring import SyncHarness
 
 
 @dataclass(slots=True)
@@ -17,7 +23,7 @@ class State:
 
     settings: Settings
     progress: Progress
-    run_id: str = field(default_factory=new_run_id)
+    run_id: str = field(default_factory=lambda: new_run_id(datetime.now(UTC), os.getpid()))
     known: set[str] = field(default_factory=set)
     selected: set[str] = field(default_factory=set)
     done: dict[str, bool] = field(default_factory=dict)
@@ -27,6 +33,8 @@ class State:
     def harness(self) -> SyncHarness:
         """Made with the first task that runs."""
         if self._harness is None:
+            from harness.wiring import SyncHarness  # Playwright is loaded only in a session that runs a task
+
             self._harness = SyncHarness(self.settings, self.run_id)
         return self._harness
 
