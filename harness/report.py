@@ -145,7 +145,7 @@ def trace(result: TaskResult) -> dict[str, Any]:
 
 
 def _line(record: StepRecord, attempt: Attempt) -> dict[str, Any]:
-    step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t", "note"})
+    step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})
     timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
     if record.retries or not attempt.passed:
