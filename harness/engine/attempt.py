@@ -35,13 +35,15 @@ async def attempt(run: Run, index: int, step: Step, remedy: Remedy | None) -> Ou
     return outcome
 
 
-def task_timeout(run: Run, last: Failure | None = None, wanted: str = "") -> Failure:
-    """The task's deadline is over; `last` is what was going on, `wanted` what there is no time for."""
-    message = f"Task timeout: exceeded {run.plan.timeout:g}s" + (f"; no time left for {wanted}" if wanted else "")
+def task_timeout(run: Run, last: Failure | None = None) -> Failure:
+    """The task's deadline is over; `last` is what was going on."""
+    message = f"Task timeout: exceeded {run.plan.timeout:g}s"
     if last is None:
         return Failure("TASK_TIMEOUT", message)
     details = {**last.details, "last_code": last.code}
-    return Failure("TASK_TIMEOUT", f"{message} ({last.message})", last.selector, details, effect=last.effect)
+    return Failure(
+        "TASK_TIMEOUT", f"{message} ({last.message})", last.selector, details, effect=last.effect, tainted=last.tainted
+    )
 
 
 async def _do(run: Run, index: int, step: Step, remedy: Remedy | None, within: float) -> Outcome:

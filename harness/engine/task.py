@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from harness.engine.attempt import attempt
 from harness.engine.closing import close_task
@@ -26,8 +28,8 @@ class Journal:
     """What has happened so far; kept outside of the run so that an interruption loses nothing."""
 
     records: list[StepRecord] = field(default_factory=list)
-    under_way: int = 0
-    """Index of the step that runs."""
+    under_way: int = -1
+    """Index of the step that runs; -1 before the first."""
 
 
 async def run_task(plan: Plan, ports: Ports) -> TaskResult:
@@ -46,7 +48,19 @@ async def run_task(plan: Plan, ports: Ports) -> TaskResult:
         elapsed=ports.clock.now() - began,
         steps_total=len(plan.steps),
     )
-    return await close_task(plan, ports, stage, folder, result, ending)
+    return await _undisturbed(close_task(plan, ports, stage, folder, result, ending))
+
+
+async def _undisturbed(closing: Coroutine[Any, Any, TaskResult]) -> TaskResult:
+    """Bounded work that an interruption must not cut off: half an artifact directory helps nobody."""
+    task = asyncio.ensure_future(closing)
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if (current := asyncio.current_task()) is not None:
+                current.uncancel()
+    return task.result()
 
 
 async def _play(
@@ -61,10 +75,12 @@ async def _play(
         await stage.world.begin()
         return stage, await _perform(run, journal)
     except Failed as failed:
-        return stage, Ending(failed.failure, journal.under_way, GiveUp())
+        give_up = next(plan.rulebook.remedies(failed.failure, ports.random), GiveUp())
+        ended = give_up if isinstance(give_up, GiveUp) else GiveUp()
+        return stage, Ending(failed.failure, journal.under_way, ended)
     except TimeoutError as error:
         message = f"The browser was not ready within {plan.timeout:g}s"
-        return stage, Ending(Failure("TASK_TIMEOUT", message, cause=error), 0, GiveUp())
+        return stage, Ending(Failure("TASK_TIMEOUT", message, cause=error), -1, GiveUp())
     except asyncio.CancelledError:
         if task := asyncio.current_task():
             task.uncancel()

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.failure import Failure, Family
+from harness.failure import Category, Failure, Family
 from harness.recovery.assertion import OnAssertionFail, SaveTraceAndReport
 from harness.recovery.element import (
     AbortOnAmbiguity,
@@ -65,7 +65,7 @@ class Rulebook(BaseModel):
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
         """What to try for a failure, by the family that its catalog row names."""
         rule = self.rule(failure.family)
-        return rule.remedies(failure, random) if rule else iter((GiveUp("failed"),))
+        return rule.remedies(failure, random) if rule else iter((_end(failure),))
 
     def unavailable(self) -> Iterator[tuple[str, str]]:
         """(rule, strategy) pairs that this version refuses to run."""
@@ -79,4 +79,9 @@ class NoRecovery(Rulebook):
     """`--no-recovery`: nothing is tried, the evidence is taken (DESIGN 4.4)."""
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        return iter((GiveUp("failed"),))
+        return iter((_end(failure),))
+
+
+def _end(failure: Failure) -> GiveUp:
+    """Policy, authentication, budget and interruption abort a task (DESIGN 4.4); all else fails it."""
+    return GiveUp("aborted" if failure.category is Category.CATASTROPHIC else "failed")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.events import AttemptEnded, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
-from harness.failure import CATALOG, Effect, Failure, Passed
+from harness.failure import CATALOG, Effect, Failed, Failure, Passed
 from harness.record import TaskResult
 from harness.recovery import NOTHING, Capture
 from tests.unit.fakes import Theatre
@@ -52,12 +52,36 @@ def test_retry_after_of_the_server_is_honoured() -> None:
 
 def test_a_wait_that_would_outlast_the_task_is_not_started() -> None:
     theatre = Theatre()
-    theatre.session.script = [REFUSED]
-    result = play(theatre, timeout=10, error_recovery={"on_network_error": {"retry_delay_ms": 10_000}})
+    theatre.session.script = [Failure("HTTP_UNAVAILABLE", "503", retry_after=3600)]
+    result = play(theatre, timeout=10)
     assert theatre.clock.time == 0
     assert result.failure is not None
-    assert (result.failure.code, result.failure.details["last_code"]) == ("TASK_TIMEOUT", "NET_CONNECTION_REFUSED")
-    assert "no time left for a retry in 10s" in result.failure.message
+    assert (result.failure.code, result.final_state) == ("HTTP_UNAVAILABLE", "failed")
+    assert "no time left for a retry in 3600s" in result.failure.message
+
+
+def test_a_failure_that_a_retry_cannot_mend_ends_the_retries() -> None:
+    theatre = Theatre()
+    theatre.session.script = [REFUSED, Failure("HTTP_CLIENT_ERROR", "404")]
+    result = play(theatre)
+    assert len(theatre.session.acts) == 2
+    assert result.failure is not None
+    assert result.failure.code == "HTTP_CLIENT_ERROR"
+
+
+@pytest.mark.parametrize("code", ["POLICY_DOMAIN", "AUTHENTICATION_FAILED"])
+def test_policy_and_authentication_abort_also_an_optional_step(code: str) -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure(code, "no")]
+    result = play(theatre, steps=[{"act": "click", "selector": "#a", "optional": True}])
+    assert (result.final_state, len(theatre.session.acts)) == ("aborted", 1)
+
+
+def test_a_skipped_step_leaves_a_page_that_answers() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("PAGE_UNRESPONSIVE", "hangs", tainted=True)]
+    result = play(theatre, steps=[{"act": "click", "selector": "#a", "optional": True}, {"act": "scroll"}])
+    assert (result.final_state, theatre.session.renewed) == ("partial_success", 1)
 
 
 def test_the_task_timeout_bounds_the_steps_and_is_called_by_its_name() -> None:
@@ -148,6 +172,48 @@ def test_done_when_decides_whether_a_write_is_repeated(order: str | None, acts: 
     assert len(theatre.session.acts) == acts
     kind = "effect_already_done" if acts == 1 else "network_error_recovered"
     assert [warning.type for warning in result.warnings] == [kind]
+
+
+def test_a_write_whose_done_when_cannot_be_read_is_not_repeated() -> None:
+    theatre = Theatre()
+
+    async def channel(name: str) -> Any:
+        raise Failed(Failure("CHANNEL_UNREADABLE", "404"))
+
+    theatre.world.channel = channel  # type: ignore[method-assign]
+    theatre.session.script = [Failure("NET_CONNECTION_RESET", "reset", effect=Effect.POSSIBLE)]
+    result = play(theatre, steps=[{**SUBMIT, "done_when": "json('env', 'order') == 'O-1'"}])
+    assert len(theatre.session.acts) == 1
+    assert result.failure is not None
+    assert result.failure.code == "OUTCOME_UNKNOWN"
+
+
+def test_a_post_whose_form_is_gone_is_not_turned_into_a_get() -> None:
+    theatre = Theatre()
+    theatre.session.url = "chrome-error://chromewebdata/"
+    details = {"url": "http://shop.local/pay", "method": "POST"}
+    theatre.session.script = [Failure("NET_EMPTY_RESPONSE", "empty", details=details, effect=Effect.DONE)]
+    result = play(theatre, steps=[{**SUBMIT, "done_when": "mem('paid') == true"}])
+    assert len(theatre.session.acts) == 1
+    assert result.failure is not None
+    assert result.failure.code == "NET_EMPTY_RESPONSE"
+    assert "had no effect" in result.failure.message
+
+
+def test_done_when_waits_no_longer_than_a_step_may() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("NET_CONNECTION_RESET", "reset", effect=Effect.POSSIBLE)] * 2
+    rules = {"on_network_error": {"max_retries": 0}}
+    play(theatre, steps=[{**SUBMIT, "timeout": 2, "done_when": "EVENTUALLY(mem('x') == 1)"}], error_recovery=rules)
+    assert theatre.clock.time == pytest.approx(2, abs=0.3)
+
+
+def test_the_get_that_stands_for_a_click_keeps_its_screenshot() -> None:
+    theatre = Theatre()
+    lost = Failure("NET_CONNECTION_REFUSED", "refused", details={"url": "http://shop.local/next"}, effect=Effect.DONE)
+    theatre.session.script = [lost, Passed()]
+    play(theatre, steps=[{"act": "click", "selector": "#next", "screenshot_id": "mine"}])
+    assert [path.stem for path in theatre.session.files] == ["mine"]
 
 
 def test_a_click_that_was_performed_is_not_repeated_its_get_is() -> None:

@@ -125,7 +125,7 @@ def test_a_stage_that_cannot_be_opened_is_reported() -> None:
     theatre.stage = stage
     result = play(theatre)
     assert result.error is not None
-    assert (result.error.code, result.error.step_index) == ("SERVICE_DOWN", 0)
+    assert (result.error.code, result.error.step_index) == ("SERVICE_DOWN", -1)
 
 
 def test_a_defect_of_the_harness_is_a_result_with_its_stack() -> None:
@@ -158,6 +158,31 @@ def test_an_interrupted_task_is_aborted_with_its_report() -> None:
     assert (result.final_state, result.failure.code if result.failure else None) == ("aborted", "INTERRUPTED")
     assert len(theatre.archive.kept) == 1
     assert theatre.session.closed
+
+
+def test_an_interruption_does_not_cut_the_evidence_off() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("STEP_TIMEOUT", "slow")]
+    evidence = theatre.session.evidence
+
+    async def slow(*args: Any) -> Any:
+        await asyncio.sleep(0.2)
+        return await evidence(*args)
+
+    theatre.session.evidence = slow  # type: ignore[method-assign]
+
+    async def interrupted() -> TaskResult:
+        task = asyncio.create_task(theatre.play())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.sleep(0.05)
+        task.cancel()
+        return await task
+
+    result = asyncio.run(interrupted())
+    assert result.failure is not None
+    assert result.failure.code == "STEP_TIMEOUT"
+    assert len(theatre.archive.kept) == 1
 
 
 def test_the_report_holds_state_and_evidence() -> None:
