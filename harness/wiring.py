@@ -112,7 +112,11 @@ class SyncHarness:
         self.settings = settings
         self.run_id = run_id or new_run_id(datetime.now(UTC), os.getpid())
         self._loop = LoopThread()
-        self._harness = self._loop.call(self._make())
+        try:
+            self._harness = self._loop.call(self._make())
+        except BaseException:
+            self._loop.close()
+            raise
 
     async def _make(self) -> Harness:
         return Harness(self.settings, self.run_id)

@@ -49,14 +49,13 @@ def add_own(parser: pytest.Parser) -> None:
     parser.addini("taskspec_files", "More file name patterns that are TaskSpec files.", type="args", default=[])
 
 
-def add_shared(parser: pytest.Parser) -> None:
-    """After all plugins are loaded: whatever is registered already stays as it is."""
+def add_shared(parser: pytest.Parser, plugins: pytest.PytestPluginManager) -> None:
+    """After all plugins are loaded: what pytest-playwright or pytest-base-url have stays theirs."""
     group = parser.getgroup("taskspec", "TaskSpec browser tasks")
     for name, keywords in SHARED.items():
-        try:
+        taken = plugins.hasplugin("playwright") or (name == "--base-url" and plugins.hasplugin("base_url"))
+        if not taken:
             group.addoption(name, **keywords)
-        except ValueError:
-            continue
 
 
 def settings_of(config: pytest.Config) -> Settings:
@@ -92,6 +91,5 @@ def _chosen(config: pytest.Config) -> dict[str, Any]:
 
 def _tracing(config: pytest.Config) -> str | None:
     """pytest-playwright's own default is `off`; only what was really asked for counts."""
-    asked = any(str(arg).startswith("--tracing") for arg in config.invocation_params.args)
-    in_ini = "--tracing" in " ".join(config.getini("addopts") or [])
-    return config.getoption("--tracing", None) if asked or in_ini else None
+    places = [*config.invocation_params.args, *config.getini("addopts"), os.environ.get("PYTEST_ADDOPTS", "")]
+    return config.getoption("--tracing", None) if any("--tracing" in str(place) for place in places) else None

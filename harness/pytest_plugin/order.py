@@ -22,19 +22,19 @@ def ordered(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def _after_dependencies(tasks: Sequence[TaskItem], by_id: Mapping[str, TaskItem]) -> list[TaskItem]:
+    """Depth first, without recursion: chains may be long. A circle is cut; its tasks fail with their problem."""
     out: dict[TaskItem, None] = {}
-
-    def visit(item: TaskItem, path: tuple[str, ...]) -> None:
-        task_id = item.loaded.spec.task_id
-        if task_id in path:
-            raise pytest.UsageError("tasks depend on each other in a circle: " + " -> ".join((*path, task_id)))
-        for wanted in item.loaded.spec.dependencies:
-            if wanted in by_id:
-                visit(by_id[wanted], (*path, task_id))
-        out.setdefault(item)
-
-    for item in tasks:
-        visit(item, ())
+    seen: set[TaskItem] = set()
+    stack = [(item, False) for item in reversed(tasks)]
+    while stack:
+        item, ready = stack.pop()
+        if ready:
+            out[item] = None
+        elif item not in seen:
+            seen.add(item)
+            wanted = (by_id[name] for name in item.loaded.spec.dependencies if name in by_id)
+            stack.append((item, True))
+            stack.extend((other, False) for other in reversed(list(wanted)) if other not in seen)
     return list(out)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.pytest_plugin import options
-from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
+from harness.pytest_plugin.collect import CHANNELS, TaskFile, collect_file, register_mark
 from harness.pytest_plugin.lost import report_lost_task
 from harness.pytest_plugin.order import ordered, task_items
 from harness.pytest_plugin.run import RECORD
@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> Generator[None, Any, Any]:
     result = yield
-    options.add_shared(parser)
+    options.add_shared(parser, early_config.pluginmanager)
     return result
 
 
@@ -48,11 +48,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
-    """xdist: every worker writes under the run of the controller, which owns the services."""
-    state = node.config.stash[STATE]
-    node.workerinput["taskspec_run_id"] = state.run_id
-    if state.settings.services and not node.config.getoption("collectonly"):
-        state.harness().start()
+    """xdist: every worker writes under the run of the controller."""
+    node.workerinput["taskspec_run_id"] = node.config.stash[STATE].run_id
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -71,16 +68,40 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> TaskFile |
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     state = config.stash[STATE]
-    tasks = task_items(items)
-    if problems := [p for p in check_suite([item.loaded for item in tasks]) if p.severity == "error"]:
-        raise pytest.UsageError("\n".join(map(str, problems)))
+    for problem in check_suite([item.loaded for item in task_items(items)]):
+        if problem.severity == "error":
+            state.problems.setdefault(problem.file, []).append(str(problem))
     items[:] = ordered(items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What was selected is known now. Settings that cannot be met are told once, not by every task."""
+    state, tasks = session.config.stash[STATE], task_items(session.items)
     state.selected = {item.loaded.spec.task_id for item in tasks}
+    if tasks and not session.config.getoption("collectonly"):
+        try:
+            state.harness()
+        except (ValueError, OSError) as error:
+            if not hasattr(session.config, "workerinput"):
+                raise pytest.UsageError(f"{type(error).__name__}: {error}") from error
+            for item in tasks:  # an xdist worker can only say it by its tests
+                state.problems[item.loaded.source] = [f"the harness cannot be set up: {error}"]
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    if isinstance(item, TaskItem):
-        item.config.stash[STATE].known.add(item.loaded.spec.task_id)
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    report = yield
+    if report.failed:
+        collector.config.stash[STATE].broken.append(isinstance(collector, TaskFile))
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """A broken task file is an error of its own, and the others run all the same (DESIGN 4.1)."""
+    broken = session.config.stash[STATE].broken
+    if broken and all(broken):
+        session.config.option.continue_on_collection_errors = True
 
 
 @pytest.hookimpl(wrapper=True)
@@ -92,13 +113,21 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     return report
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """A failed task that was skipped, because what it depends on did not run, is still a failed one for `--lf`."""
+    cache: Any = session.config.pluginmanager.getplugin("lfplugin")
+    for item in session.config.stash[STATE].unjudged if cache is not None and cache.active else ():
+        cache.lastfailed[getattr(item, "id", item.nodeid)] = True
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if state := config.stash.get(STATE, None):
         state.close()
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    records = _records(terminalreporter)
+    records = [*_records(terminalreporter), *config.stash[STATE].interrupted]
     if not records or hasattr(config, "workerinput"):
         return
     state = config.stash[STATE]
@@ -109,5 +138,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def _records(terminalreporter: Any) -> list[TaskRecord]:
-    reports = [r for kind in ("passed", "failed", "rerun") for r in terminalreporter.stats.get(kind, [])]
+    """What became of each task; of several attempts (`--reruns`) the last."""
+    reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
     return [TaskRecord.model_validate(report.taskspec) for report in reports if hasattr(report, "taskspec")]

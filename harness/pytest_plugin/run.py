@@ -6,6 +6,7 @@ import pytest
 
 from harness.compile import compile_plan
 from harness.engine.ending import unmet
+from harness.events import Event, TaskEnded
 from harness.failure import Family
 from harness.plan import Plan
 from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
@@ -22,42 +23,78 @@ from harness.spec.problems import SpecError
 def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     """Run the task; raises TaskFailed, or skips when a task that it depends on did not pass."""
     __tracebackhide__ = True
-    state = request.config.stash[STATE]
-    _require(state, loaded)
-    plan = _plan(state, loaded)
+    state, item = request.config.stash[STATE], request.node
+    if problems := state.problems.get(loaded.source):
+        raise TaskFailed(problems[0].splitlines()[0], "\n".join(problems))
+    _require(state, item, loaded)
+    plan = _plan(state, item, loaded)
+    result, interrupted = _result(state, plan)
     harness = state.harness()
-    result = harness.run(plan, state.progress.on)
-    shown = plan.spec.expect is not None and not unmet(plan.spec.expect, result)
-    state.done[plan.task_id] = shown or result.ok
+    unexpected = plan.spec.expect is not None and bool(unmet(plan.spec.expect, result))
+    shown = plan.spec.expect is not None and not unexpected
+    state.done[plan.task_id] = shown or (result.ok and not unexpected)
     AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
-    _tell(request.node, plan, result, harness.redactor)
+    record = task_record(plan, result, harness.redactor)
+    if interrupted is not None:
+        state.interrupted.append(record)
+        raise interrupted
+    _tell(item, result, record)
     _judge(plan, result, harness.redactor)
 
 
-def _require(state: State, loaded: Loaded) -> None:
+def _result(state: State, plan: Plan) -> tuple[TaskResult, BaseException | None]:
+    """The result, also of a task that was interrupted: its report is written before the interruption goes on."""
+    ended: list[TaskResult] = []
+
+    def sink(event: Event) -> None:
+        state.progress.on(event)
+        if isinstance(event, TaskEnded):
+            ended.append(event.result)
+
+    try:
+        return state.harness().run(plan, sink), None
+    except BaseException as interruption:
+        if not ended:
+            raise
+        return ended[-1], interruption
+
+
+def _require(state: State, item: pytest.Item, loaded: Loaded) -> None:
+    __tracebackhide__ = True
     for wanted in loaded.spec.dependencies:
         if wanted not in state.selected:
-            reason = "which is not among the tasks selected" if wanted in state.known else "which no task file here has"
-            pytest.skip(f"depends on {wanted}, {reason}")
+            state.unjudged.append(item)
+            raise _skipped(f"depends on {wanted}, which is not among the tasks of this run")
         if not state.done.get(wanted, False):
-            pytest.skip(f"depends on {wanted}, which did not pass")
+            raise _skipped(f"depends on {wanted}, which did not pass")
 
 
-def _plan(state: State, loaded: Loaded) -> Plan:
+def _skipped(reason: str) -> BaseException:
+    """A skip that points at the task's file."""
+    skip: BaseException = pytest.skip.Exception(reason, _use_item_location=True)
+    return skip
+
+
+def _plan(state: State, item: pytest.Item, loaded: Loaded) -> Plan:
+    __tracebackhide__ = True
     try:
         return compile_plan(loaded, settings=state.settings, run_id=state.run_id)
     except SpecError as error:
-        raise TaskFailed(f"{loaded.spec.task_id} cannot be run", str(error)) from None
+        spec, message = loaded.spec, str(error.problems[0].message)
+        item.stash[RECORD] = TaskRecord(
+            task_id=spec.task_id, key=spec.task_id, final_state="aborted", source=loaded.source, message=message
+        )
+        raise TaskFailed(f"{spec.task_id} cannot be run: {message}", str(error)) from None
 
 
-def _tell(item: pytest.Item, plan: Plan, result: TaskResult, redactor: Redactor) -> None:
+def _tell(item: pytest.Item, result: TaskResult, record: TaskRecord) -> None:
     """What travels with the report: to junit.xml, and from an xdist worker to its controller."""
-    item.user_properties += [("task_id", plan.task_id), ("final_state", result.final_state)]
+    item.user_properties += [("task_id", result.task_id), ("final_state", result.final_state)]
     if result.failure is not None:
         item.user_properties += [("error_type", str(result.failure.type)), ("code", result.failure.code)]
     if result.artifacts is not None:
         item.user_properties.append(("task_artifacts", str(result.artifacts)))
-    item.stash[RECORD] = task_record(plan, result, redactor)
+    item.stash[RECORD] = record
 
 
 RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()

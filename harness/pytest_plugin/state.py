@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,6 +13,7 @@ import pytest
 
 from harness.plan import new_run_id
 from harness.reporting.progress import Progress
+from harness.reporting.task_record import TaskRecord
 from harness.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,18 +27,26 @@ class State:
     settings: Settings
     progress: Progress
     run_id: str = field(default_factory=lambda: new_run_id(datetime.now(UTC), os.getpid()))
-    known: set[str] = field(default_factory=set)
+    broken: list[bool] = field(default_factory=list)
+    """For each file that could not be collected: whether it is a task file."""
     selected: set[str] = field(default_factory=set)
     done: dict[str, bool] = field(default_factory=dict)
     """Task id -> whether it passed (or showed the failure it declares)."""
+    problems: dict[str, list[str]] = field(default_factory=dict)
+    """Task file -> what only shows beside other files: a duplicate id, a circle of dependencies."""
+    interrupted: list[TaskRecord] = field(default_factory=list)
+    """Tasks that Ctrl-C ended: pytest makes no report of them."""
+    unjudged: list[pytest.Item] = field(default_factory=list)
+    """Tasks skipped because what they depend on did not run."""
     _harness: SyncHarness | None = None
 
     def harness(self) -> SyncHarness:
-        """Made with the first task that runs."""
+        """Made with the first task that runs. Raises ValueError or OSError for settings that cannot be met."""
         if self._harness is None:
             from harness.wiring import SyncHarness  # Playwright is loaded only in a session that runs a task
 
             self._harness = SyncHarness(self.settings, self.run_id)
+            _end_in_order()
         return self._harness
 
     @property
@@ -50,3 +61,10 @@ class State:
 
 
 STATE: pytest.StashKey[State] = pytest.StashKey()
+
+
+def _end_in_order() -> None:
+    """SIGTERM (a CI system that cancels) ends the run as Ctrl-C does: with its reports, and nothing left behind."""
+    main = threading.current_thread() is threading.main_thread()
+    if main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)

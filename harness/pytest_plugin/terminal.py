@@ -58,6 +58,9 @@ def write_summary(
     terminalreporter: Any, records: Sequence[TaskRecord], settings: Settings, alluredir: Path | None
 ) -> None:
     terminalreporter.section("tasks")
+    for record in records:
+        if record.code == "INTERRUPTED":
+            terminalreporter.write_line(f"interrupted: {record.task_id}; its report: {record.artifacts}")
     for line in summary_lines(records, settings.artifacts, alluredir):
         terminalreporter.write_line(line)
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.failure import Failed
 from harness.pytest_plugin.order import groups
+from harness.pytest_plugin.state import STATE, State
 from harness.spec.load import is_task_file, load_file
 from harness.spec.problems import SpecError
 
@@ -18,9 +22,32 @@ class XdistHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
-        if config.getoption("dist") not in ("load", "loadgroup"):  # another choice was made on purpose
+        if config.getoption("dist") not in SCOPES:
             return None
         return _scheduling()(config, log)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
+        """The controller owns the services: it starts them when a worker has found tasks, before the first one runs."""
+        state: State = node.config.stash[STATE]
+        if state.settings.services and any(map(_of_task, ids)):
+            with contextlib.suppress(Failed, ValueError, OSError):  # each task reports it
+                state.harness().start()
+
+
+def _of_task(node_id: str) -> bool:
+    name = node_id.partition("::")[0]
+    return is_task_file(Path(name)) or Path(name).suffix in (".yaml", ".yml", ".json")
+
+
+SCOPES: dict[str, Callable[[str], str]] = {
+    "load": lambda node_id: node_id,
+    "loadgroup": lambda node_id: node_id,
+    "worksteal": lambda node_id: node_id,
+    "loadfile": lambda node_id: node_id.partition("::")[0],
+    "loadscope": lambda node_id: node_id.rpartition("::")[0],
+}
+"""`--dist` -> what keeps ordinary tests together, as in xdist; tasks keep with their group under all of them."""
 
 
 @cache
@@ -37,7 +64,8 @@ def _scheduling() -> Any:
             if self.names is None:
                 node_ids = next(iter(self.registered_collections.values()))
                 self.names = group_names(self.config.rootpath, node_ids)
-            return self.names.get(nodeid.partition("::")[0], nodeid)
+            scope = SCOPES[self.config.getoption("dist")]
+            return self.names.get(nodeid.partition("::")[0]) or scope(nodeid)
 
         def remove_node(self, node: Any) -> str | None:
             """As the base class, but the item that killed the worker is done with."""

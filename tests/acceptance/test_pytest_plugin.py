@@ -138,7 +138,7 @@ def test_a_task_waits_for_what_it_depends_on_and_shares_its_episode(project: Pro
     project.run("-v").assert_outcomes(passed=2)
 
 
-@pytest.mark.parametrize(("criteria", "reason"), [(WRONG, "did not pass"), ([], "not among the tasks selected")])
+@pytest.mark.parametrize(("criteria", "reason"), [(WRONG, "did not pass"), ([], "not among the tasks of this run")])
 def test_dependants_of_a_failed_or_missing_task_are_skipped_with_the_reason(
     project: Project, criteria: list[str], reason: str
 ) -> None:
@@ -149,24 +149,93 @@ def test_dependants_of_a_failed_or_missing_task_are_skipped_with_the_reason(
     assert result.parseoutcomes()["skipped"] == 1
 
 
-def test_a_broken_file_is_one_error_and_the_others_run(project: Project) -> None:
+@pytest.mark.parametrize("options", [[], ["-n", "2"]])
+def test_a_broken_file_is_one_error_and_the_others_run(project: Project, options: list[str]) -> None:
     project.task("GOOD-1")
     (project.path / "broken.task.yaml").write_text("task_id: X\nsteps:\n  - {act: clik, selector: '#a'}\n", "utf-8")
-    result = project.run("--continue-on-collection-errors")
-    result.assert_outcomes(passed=1, errors=1)
+    result = project.run(*options)
+    counts = result.parseoutcomes()
+    assert (counts["passed"], counts.get("errors", counts.get("error"))) == (1, 1)
     assert "broken.task.yaml:3:" in result.stdout.str()
     assert "click" in result.stdout.str()
     assert "Traceback" not in result.stdout.str()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
-def test_duplicate_task_ids_are_refused_by_both_names(project: Project) -> None:
+def test_a_broken_python_file_still_stops_the_run(project: Project) -> None:
+    project.task("GOOD-1")
+    project.pytester.makepyfile(test_broken="import nothing_like_it")
+    assert project.run().ret == pytest.ExitCode.INTERRUPTED
+
+
+@pytest.mark.parametrize("options", [[], ["-n", "2"]])
+def test_duplicate_ids_fail_with_both_names_and_the_others_run(project: Project, options: list[str]) -> None:
     project.task("A-1")
     (project.path / "other.task.json").write_text((project.path / "A-1.task.json").read_text("utf-8"), "utf-8")
+    project.task("C-1")
+    result = project.run(*options)
+    result.assert_outcomes(passed=2, failed=1)
+    assert "other.task.json" in result.stdout.str()
+    assert "is taken by A-1.task.json" in result.stdout.str()
+
+
+def test_a_circle_of_dependencies_is_told_and_the_others_run(project: Project) -> None:
+    project.task("A-1", dependencies=["B-1"])
+    project.task("B-1", dependencies=["A-1"])
+    project.task("C-1")
     result = project.run()
-    assert result.ret != 0
-    words = result.stdout.str() + result.stderr.str()
-    assert "A-1.task.json" in words
-    assert "other.task.json" in words
+    counts = result.parseoutcomes()
+    assert (counts["passed"], counts["failed"]) == (1, 1)
+    assert "-> A-1" in result.stdout.str()
+
+
+@pytest.mark.parametrize("dist", ["loadfile", "worksteal", "loadscope", "loadgroup"])
+def test_dependencies_hold_however_xdist_deals(project: Project, dist: str) -> None:
+    project.task("B-1")
+    project.task("A-2", dependencies=["B-1"])
+    project.run("-n", "2", "--dist", dist).assert_outcomes(passed=2)
+
+
+def test_a_session_without_tasks_starts_nothing(project: Project) -> None:
+    project.pytester.makepyfile("def test_plain(): pass")
+    project.run("-n", "2").assert_outcomes(passed=1)
+    assert not (project.path / ".harness").exists()
+    assert not (project.path / "errors").exists()
+
+
+def test_lf_does_not_forget_a_dependant_that_it_cannot_run(project: Project) -> None:
+    project.task("B-1")
+    project.task("A-2", dependencies=["B-1"], success_criteria=WRONG)
+    run = project.pytester.runpytest_subprocess
+    run().assert_outcomes(passed=1, failed=1)
+    for _ in range(2):
+        again = run("--lf", "-rs")
+        again.assert_outcomes(skipped=1)
+        assert "A-2.task.json" in again.stdout.str()
+        assert "not among the tasks of this run" in again.stdout.str()
+
+
+@pytest.mark.parametrize("name", ["errors", ".harness"])
+def test_a_folder_that_cannot_be_made_is_told_once(project: Project, name: str) -> None:
+    project.task("A-1")
+    project.task("B-1")
+    (project.path / name).write_text("a file", "utf-8")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert name in result.stderr.str()
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()
+
+
+def test_a_spec_that_cannot_be_made_ready_counts_and_keeps_its_secrets(project: Project) -> None:
+    project.pytester._monkeypatch.setenv("PW_SECRET", "hunter2-secret")
+    steps = [OPEN, {"act": "upload", "selector": "#f", "value": "${env:PW_SECRET}"}]
+    project.task("A-1", steps=steps)
+    result = project.run("--junitxml", "out.xml", "--alluredir", "allure")
+    result.assert_outcomes(failed=1)
+    assert "1 aborted" in result.stdout.str()
+    texts = [result.stdout.str(), (project.path / "out.xml").read_text("utf-8")]
+    texts += [path.read_text("utf-8", "replace") for path in (project.path / "allure").iterdir()]
+    assert not any("hunter2" in text for text in texts)
 
 
 def test_under_xdist_tasks_and_groups_run_and_are_summed_up(project: Project) -> None:
@@ -298,15 +367,21 @@ def test_allure_has_steps_labels_and_attachments(project: Project) -> None:
     assert {"environment.properties", "categories.json", "allurerc.mjs"} <= {path.name for path in folder.iterdir()}
 
 
-def test_interrupted_tasks_leave_a_report_and_no_process(project: Project) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_tasks_leave_a_report_and_no_process(project: Project, number: signal.Signals) -> None:
     project.task("A-1", steps=[OPEN, {"act": "wait", "value": 60}], timeout=120)
-    process = project.start()
+    process = project.start("--alluredir", "allure")
     family = _family_with_browser(process.pid)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     output, _ = process.communicate(timeout=30)
     report = project.report("A-1")
     assert (report["final_state"], report["code"]) == ("aborted", "INTERRUPTED")
     assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert "interrupted: A-1" in output
+    (document,) = [json.loads(path.read_text("utf-8")) for path in (project.path / "allure").glob("*-result.json")]
+    assert document["status"] == "broken"
+    last_run = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
+    assert [result["code"] for result in last_run["results"]] == ["INTERRUPTED"]
     _, alive = psutil.wait_procs(family, timeout=10)
     assert not alive, output
 
@@ -348,6 +423,7 @@ def test_a_task_whose_worker_dies_has_a_report(project: Project) -> None:
 
 def test_reruns_keep_the_evidence_of_each_attempt(project: Project) -> None:
     project.task("A-1", success_criteria=WRONG)
-    project.run("--reruns", "1")
+    result = project.run("--reruns", "1")
+    assert "1 failed" in next(line for line in result.outlines if line.startswith("tasks:"))
     kept = list(Path(project.path / "errors").rglob("error_report.json"))
     assert len(kept) == 2
