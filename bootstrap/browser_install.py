@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bootstrap.browser import find_browser
 from bootstrap.machine import SetupError, say
+from bootstrap.missing import BROWSER_PACKAGES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 DOWNLOAD_SECONDS = 300
 START_SECONDS = 30
-DEBIAN_PACKAGES = ("chromium-headless-shell", "chromium")
 
 
 def prepare_browser(machine: Machine, packages: SystemPackages, venv: Path) -> Path:
@@ -36,12 +36,12 @@ def _attempts(machine: Machine, packages: SystemPackages, venv: Path) -> Iterato
     """Ways to get one, each tried when the one before gave none; a user's Debian is changed last."""
     on_debian = machine.facts.distribution == "debian"
     if on_debian and machine.facts.is_root:
-        yield packages.install(*DEBIAN_PACKAGES)
+        yield packages.install(*BROWSER_PACKAGES)
     if machine.facts.system == "Linux" and machine.facts.is_root:
         yield _download(machine, venv, "--with-deps")
     yield _download(machine, venv)
     if on_debian and not machine.facts.is_root:
-        yield packages.install(*DEBIAN_PACKAGES)
+        yield packages.install(*BROWSER_PACKAGES)
 
 
 def _download(machine: Machine, venv: Path, *options: str) -> bool:
@@ -63,7 +63,7 @@ def _starts(machine: Machine, browser: Path) -> bool:
 
 def _advice(machine: Machine) -> str:
     if machine.facts.distribution == "debian":
-        return "run as root: apt-get install chromium-headless-shell"
+        return f"run as root: apt-get install {BROWSER_PACKAGES[0]}"
     if machine.facts.system == "Linux":
         return (
             "install Google Chrome, or run as root: "

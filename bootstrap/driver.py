@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bootstrap.machine import SetupError
+from bootstrap.missing import LIBRARY, LIBRARY_PACKAGE, apt_advice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -13,20 +14,19 @@ if TYPE_CHECKING:
     from bootstrap.packages import SystemPackages
 
 START_SECONDS = 60
-LIBRARY = "libatomic"
-DEBIAN_PACKAGE = "libatomic1"
 
 
 def prepare_driver(machine: Machine, packages: SystemPackages, python: Path) -> None:
     """Start the driver once, installing the library when that is what it lacks. Raises SetupError."""
     started = _start(machine, python)
-    if LIBRARY in started.output and not started.ok and packages.install(DEBIAN_PACKAGE):
+    if LIBRARY in started.output and not started.ok and packages.install(LIBRARY_PACKAGE):
         started = _start(machine, python)
     if started.ok:
         return
     if LIBRARY in started.output:
-        advice = f"run as root: apt-get install {DEBIAN_PACKAGE}" if machine.which("apt-get") else f"install {LIBRARY}"
-        raise SetupError(f"Playwright's driver lacks a system library; {advice}")
+        if machine.which("apt-get"):
+            raise SetupError(apt_advice(machine, python.parents[1], LIBRARY_PACKAGE))
+        raise SetupError(f"Playwright's driver lacks a system library; install {LIBRARY}")
     raise SetupError(f"Playwright's driver does not start: {started.reason}")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bootstrap.driver import prepare_driver
 from bootstrap.machine import SetupError, say
+from bootstrap.missing import apt_advice
 from bootstrap.stamp import Stamp, State
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class Environment:
         if self._has_venv_module():
             return
         if self.machine.which("apt-get"):
-            raise SetupError(f"Python has no venv module; run as root: apt-get install {matching}")
+            raise SetupError(apt_advice(self.machine, self.directory, matching))
         raise SetupError(f"Python {self.interpreter.version} has no venv module; install its venv and pip packages")
 
     def _has_venv_module(self) -> bool:

@@ -32,6 +32,7 @@ class Facts:
     is_root: bool
     home: Path
     applications: tuple[Path, ...] = ()
+    libraries: tuple[Path, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -119,6 +120,7 @@ def read_facts() -> Facts:
         is_root=os.geteuid() == 0,
         home=home,
         applications=(Path("/Applications"), home / "Applications"),
+        libraries=(Path("/usr/lib"), Path("/lib"), Path("/usr/local/lib")),
         environ=dict(os.environ),
     )
 

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException
+from types import FrameType
+
+HEALTH_SECONDS = 3
 
 TASK = """\
 # first.task.yaml
@@ -30,28 +37,72 @@ identity = { service = "taskspec-demo" }
 
 
 def run_demo(port: int) -> int:
-    """Runs until Ctrl-C; returns the exit code of the sites."""
-    command = [sys.executable, "-m", "harness.demo", "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    """Runs until Ctrl-C, SIGTERM or SIGHUP; the exit code: 0, or the sites' own when they cannot start."""
+    running = _running(port)
+    if running:
+        print(_welcome(running, f"The demo sites already run on port {port}"), flush=True)
+        return 0
+    stops: list[int] = []
+    sites: list[subprocess.Popen[str]] = []
+
+    def stop(number: int, _frame: FrameType | None) -> None:
+        stops.append(number)
+        for process in sites:
+            process.terminate()
+
+    _on_signals(stop)
+    sites.append(_start(port))
+    if stops:
+        stop(stops[0], None)  # it came while they were started
+    code = _attend(sites[0])
+    return 0 if stops else code
+
+
+def _on_signals(stop: Callable[[int, FrameType | None], None]) -> None:
+    """Also where the shell ignores Ctrl-C for a job in the background; `nohup` keeps its meaning."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, stop)
+
+
+def _start(port: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "harness.demo", "--port", str(port)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def _attend(process: subprocess.Popen[str]) -> int:
+    """Show the welcome, wait for the end; no way out of here leaves the sites behind."""
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
         if line:
-            print(_welcome(json.loads(line)["hosts"]), flush=True)
+            welcome = _welcome(json.loads(line)["hosts"], "The demo sites run")
+            print(f"{welcome}\nCtrl-C ends the sites.", flush=True)
         return process.wait()
-    except KeyboardInterrupt:
+    finally:
         process.terminate()
-        process.wait()
-        return 0
 
 
-def _welcome(hosts: dict[str, int]) -> str:
+def _running(port: int) -> dict[str, int] | None:
+    """Host -> port of demo sites that answer here already; None when nobody or someone else does."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"http://127.0.0.1:{port}/health", timeout=HEALTH_SECONDS) as answer:
+            health = json.load(answer)
+    except (OSError, ValueError, HTTPException):
+        return None
+    ours = isinstance(health, dict) and health.get("service") == "taskspec-demo"
+    return health["hosts"] if ours else None
+
+
+def _welcome(hosts: dict[str, int], headline: str) -> str:
     places = "\n".join(f"  {host:12} http://127.0.0.1:{port}/" for host, port in hosts.items())
     table = "{ " + ", ".join(f'"{host}" = {port}' for host, port in hosts.items()) + " }"
     settings = SETTINGS.replace("PORT", str(min(hosts.values()))).replace("HOSTS", table)
     return (
-        f"The demo sites run (bank: demo / demo-pass):\n{places}\n\n"
+        f"{headline} (bank: demo / demo-pass):\n{places}\n\n"
         f"A task to try, in an empty folder:\n\n{TASK}\n{settings}\n"
-        "Run it with: pytest first.task.yaml    (the sites are started by themselves, or reused)\n"
-        "Ctrl-C ends the sites."
+        "Run it with: pytest first.task.yaml    (the sites are started by themselves, or reused)"
     )

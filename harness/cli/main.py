@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from harness.cli.demo import run_demo
-from harness.failure import CATALOG
+from harness.failure import CATALOG, Row
 from harness.schemas import schemas
 from harness.spec.load import Loaded, find_tasks, load_file
 from harness.spec.problems import SpecError
 from harness.spec.suite import check_suite
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(
+    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"harness {version('pytest-taskspec')}")
+        raise typer.Exit
+
+
+@app.callback(help=__doc__)
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What stands before the command."""
 
 
 @app.command()
@@ -37,11 +55,12 @@ def validate(
             continue
         loaded.append(found)
         for warning in found.warnings:
-            typer.echo(str(warning), err=True)
+            typer.echo(f"warning: {warning}", err=True)
     for problem in check_suite(loaded):
-        typer.echo(str(problem), err=True)
-        errors += problem.severity == "error" or strict
-    typer.echo(f"{len(files)} task files, {len(loaded)} load, {errors} with errors")
+        wrong = problem.severity == "error" or strict
+        typer.echo(str(problem) if wrong else f"warning: {problem}", err=True)
+        errors += wrong
+    typer.echo(f"{len(files)} task file{'' if len(files) == 1 else 's'}, {len(loaded)} load, {errors} with errors")
     if errors:
         raise typer.Exit(1)
 
@@ -68,14 +87,22 @@ def schema(
 
 @app.command()
 def explain(
-    code: Annotated[str | None, typer.Argument(help="A code, as reports show it; none: list all.")] = None,
+    code: Annotated[str | None, typer.Argument(help="A code or an error_type; none: list all.")] = None,
 ) -> None:
     """Say what an error code means and what one can do."""
-    if code is None:
-        for row in CATALOG.values():
-            typer.echo(f"{row.code:24} {row.error_type:28} {row.cause}")
-        return
-    row = CATALOG.get(code.upper()) or _fail(f"no code {code!r}; `harness explain` lists them")
+    row = CATALOG.get(code.upper()) if code else None
+    if row:
+        _explain(row)
+    others = [each for each in CATALOG.values() if each != row and (not code or each.error_type == code.lower())]
+    if row is None and not others:
+        _fail(f"no code or error_type {code!r}; `harness explain` lists them")
+    if row and others:
+        typer.echo(f"\nmore codes of {row.error_type}:")
+    for each in others:
+        typer.echo(f"{each.code:24} {each.error_type:28} {each.cause}")
+
+
+def _explain(row: Row) -> None:
     typer.echo(f"{row.code}  ({row.error_type}, {row.category}, {row.severity})")
     typer.echo(f"cause:   {row.cause}")
     typer.echo(f"rule:    {row.family if row.family != 'none' else 'none: it always ends the task'}")

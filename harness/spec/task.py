@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
 
 from harness.failure import ErrorType
 from harness.recovery import Rulebook
 from harness.spec.faults import Fault
+from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
 FinalState = Literal["completed", "partial_success", "failed", "aborted"]
@@ -106,6 +107,15 @@ class TaskSpec(BaseModel):
     expected_memory: dict[str, JsonValue] = Field(default_factory=dict)
 
     _place: tuple[Path, str] | None = PrivateAttr(None)
+
+    if not TYPE_CHECKING:  # type checkers would take any name as assignable
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """`extra="allow"` is for the keys of files; a new name in Python is a slip. Raises ValueError."""
+            if not name.startswith("_") and name not in TaskSpec.model_fields and name not in (self.model_extra or {}):
+                hint = did_you_mean(name, TaskSpec.model_fields)
+                raise ValueError(f"a task has no `{name}`{f': {hint}' if hint else ''}")
+            super().__setattr__(name, value)
 
     @property
     def place(self) -> tuple[Path, str] | None:

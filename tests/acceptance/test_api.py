@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from harness import load_task
 from tests.acceptance.conftest import Project
+
+ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
 from harness import ErrorType, SpecError, execute_task, load_task
@@ -70,3 +76,26 @@ def test_load_assign_execute(project: Project) -> None:
     )
     assert done.stdout.strip() == "all as it should be", done.stderr
     assert done.returncode == 0
+
+
+def test_the_example_in_the_readme_does_what_it_says() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert len(blocks) == 1
+    script = blocks[0] + "print(result.failed_index)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "4\n"), done.stderr
+
+
+def test_a_misspelt_attribute_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.task.yaml"
+    file.write_text("task_id: A\ngoal: g\nowner: me\nsteps:\n  - {act: open, url: 'http://shop.local/'}\n", "utf-8")
+    task = load_task(file)
+    with pytest.raises(ValueError, match="a task has no `steptimeout`: did you mean `step_timeout`"):
+        task.steptimeout = 1  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="step_timeout"):
+        task.step_timeout = 0
+    task.step_timeout = 1
+    task.owner = "you"  # type: ignore[attr-defined]
+    assert (task.step_timeout, task.model_extra) == (1, {"owner": "you"})

@@ -187,10 +187,42 @@ def test_without_root_one_line_says_what_to_install(tmp_path: Path, project: Pat
         machine.programs["sudo"] = Path("/usr/bin/sudo")
     machine.on("sudo -n true", FAILED)
     machine.on("import ensurepip", FAILED)
-    with pytest.raises(SetupError, match=r"^[^\n]*run as root: apt-get install python3\.11-venv$"):
+    line = "run as root: apt-get install python3.11-venv libatomic1 chromium-headless-shell"
+    with pytest.raises(SetupError) as raised:
         environment_of(machine, project).prepare()
+    assert str(raised.value) == line
     assert not machine.ran("apt-get -qq")
     assert not (project / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("distribution", "library", "browser", "more"),
+    [
+        ("debian", True, False, " chromium-headless-shell"),
+        ("debian", False, True, " libatomic1"),
+        ("debian", True, True, ""),
+        ("ubuntu", False, False, " libatomic1"),
+    ],
+)
+def test_the_line_names_only_what_is_missing(
+    tmp_path: Path, project: Path, distribution: str, *, library: bool, browser: bool, more: str
+) -> None:
+    machine = with_apt(machine_of(tmp_path, distribution, is_root=False, libraries=(tmp_path / "lib",)))
+    if library:
+        program(tmp_path / "lib" / "x86_64-linux-gnu" / "libatomic.so.1")
+    if browser:
+        machine.programs["chromium"] = program(tmp_path / "chromium")
+    machine.on("import ensurepip", FAILED)
+    with pytest.raises(SetupError) as raised:
+        environment_of(machine, project).prepare()
+    assert str(raised.value) == f"run as root: apt-get install python3.11-venv{more}"
+
+
+def test_root_is_told_only_of_what_could_not_be_installed(tmp_path: Path, project: Path) -> None:
+    machine = with_apt(machine_of(tmp_path))
+    machine.on("import ensurepip", FAILED)
+    with pytest.raises(SetupError, match=r"^run as root: apt-get install python3\.11-venv$"):
+        environment_of(machine, project).prepare()
 
 
 def test_the_second_package_is_tried_and_the_lists_are_fetched_once(tmp_path: Path) -> None:
@@ -210,14 +242,14 @@ def missing_library() -> Finished:
 def test_a_driver_that_lacks_its_library_gets_it(tmp_path: Path) -> None:
     machine = with_apt(machine_of(tmp_path))
     machine.on("-m playwright --version", missing_library(), Finished(0))
-    prepare_driver(machine, SystemPackages(machine), Path("python"))
+    prepare_driver(machine, SystemPackages(machine), tmp_path / "bin" / "python")
     assert machine.ran("install -y --no-install-recommends libatomic1") == 1
 
 
 def test_without_root_the_missing_library_is_named(tmp_path: Path, project: Path) -> None:
     machine = with_apt(machine_of(tmp_path, is_root=False))
     machine.on("-m playwright --version", missing_library())
-    with pytest.raises(SetupError, match="run as root: apt-get install libatomic1"):
+    with pytest.raises(SetupError, match=r"^run as root: apt-get install libatomic1 chromium-headless-shell$"):
         environment_of(machine, project).prepare()
     assert Stamp("3.11", project).state() is State.STALE
 

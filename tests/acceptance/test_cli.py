@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import urllib.request
+from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+from harness.failure import CATALOG
+from harness.reporting.serving import report_server
 
 ROOT = Path(__file__).parents[2]
 GOOD = "task_id: A-1\ngoal: g\nsteps:\n  - {act: open, url: 'http://shop.local/'}\n"
@@ -69,18 +78,96 @@ def test_explain_says_cause_and_remedy(tmp_path: Path) -> None:
     assert len(harness("explain", cwd=tmp_path).stdout.splitlines()) > 30
 
 
-def test_demo_serves_the_sites_shows_a_task_and_ends_on_ctrl_c(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", "from harness.cli import main; main()", "demo", "--port", "0"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, start_new_session=True)
-    assert process.stdout is not None
-    try:
-        lines = []
-        while not lines or "Ctrl-C" not in lines[-1]:
+def test_explain_lists_the_codes_of_an_error_type(tmp_path: Path) -> None:
+    lines = harness("explain", "timeout_step", cwd=tmp_path).stdout.splitlines()
+    codes = [row.code for row in CATALOG.values() if row.error_type == "timeout_step"]
+    assert [line.split()[0] for line in lines] == codes
+    assert len(codes) > 1
+
+
+def test_explain_of_a_word_that_is_both_tells_the_code_first(tmp_path: Path) -> None:
+    lines = harness("explain", "assertion_failed", cwd=tmp_path).stdout.splitlines()
+    assert lines[0].startswith("ASSERTION_FAILED  (assertion_failed")
+
+
+def test_version_and_help(tmp_path: Path) -> None:
+    assert harness("--version", cwd=tmp_path).stdout == f"harness {version('pytest-taskspec')}\n"
+    for command in ((), ("validate",)):
+        assert "<bool>" not in harness(*command, "--help", cwd=tmp_path).stdout
+
+
+def test_validate_labels_warnings_and_counts_one_file_as_one(tmp_path: Path) -> None:
+    (tmp_path / "a.task.yaml").write_text(GOOD + "mine: 1\ndependencies: [NOT-HERE]\n", "utf-8")
+    found = harness("validate", ".", cwd=tmp_path)
+    assert found.stderr.startswith("warning: a.task.yaml:5:")
+    assert found.stdout.startswith("1 task file, 1 load, ")
+
+
+def test_the_report_server_says_nothing_of_a_browser_that_breaks_off(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "large").write_bytes(bytes(30_000_000))
+    with report_server(tmp_path) as server:
+        server.daemon_threads = False  # closing waits for them
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        with socket.create_connection(("127.0.0.1", server.server_port)) as browser:
+            browser.sendall(b"GET /large HTTP/1.0\r\n\r\n")
+            assert browser.recv(100)
+        server.shutdown()
+        thread.join()
+    assert capfd.readouterr().err == ""
+
+
+DEMO = "from harness.cli import main; main()"
+
+
+@contextlib.contextmanager
+def demo(port: int = 0, before: str = "") -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """`harness demo` in a process of its own, and what it has said once the sites run."""
+    command = [sys.executable, "-c", before + DEMO, "demo", "--port", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        assert process.stdout is not None
+        lines = [process.stdout.readline()]
+        while lines[-1] and "Ctrl-C" not in lines[-1]:
             lines.append(process.stdout.readline())
-        url = next(line.split()[1] for line in lines if line.strip().startswith("shop.local"))
-        with urllib.request.urlopen(url, timeout=10) as page:
+        try:
+            yield process, lines
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def shop_of(lines: list[str]) -> str:
+    return next(line.split()[1] for line in lines if line.strip().startswith("shop.local"))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("before", ["", "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "])
+def test_demo_ends_with_its_sites(number: signal.Signals, before: str) -> None:
+    with demo(before=before) as (process, lines):
+        with urllib.request.urlopen(shop_of(lines), timeout=10) as page:
             assert b"Shop" in page.read()
         assert any("task_id: FIRST-001" in line for line in lines)
-    finally:
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         assert process.wait(10) == 0
+        with pytest.raises(OSError, match="refused"):
+            urllib.request.urlopen(shop_of(lines), timeout=10)
+
+
+def test_demo_that_runs_already_is_shown(sites: dict[str, int]) -> None:
+    with demo(sites["world.local"]) as (process, lines):
+        assert process.wait(10) == 0
+        assert lines[0].startswith(f"The demo sites already run on port {sites['world.local']}")
+        assert shop_of(lines) == f"http://127.0.0.1:{sites['shop.local']}/"
+
+
+def test_demo_on_a_port_of_someone_else_fails(tmp_path: Path) -> None:
+    with report_server(tmp_path) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        done = harness("demo", "--port", str(server.server_port), cwd=tmp_path)
+        server.shutdown()
+        thread.join()
+    assert done.returncode == 1
+    assert "cannot listen" in done.stderr
