@@ -60,7 +60,7 @@ class ErrorReport(BaseModel):
     error_type: ErrorType
     timestamp: datetime
     step_index: int = Field(
-        description="Which step failed (0-based); -1: a precondition; the number of steps: criteria."
+        description="Which step failed (0-based); -1: before the first; the number of steps: criteria."
     )
     step: dict[str, JsonValue] | None = None
     error_message: str = ""
@@ -87,7 +87,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
     failure, index = result.failure, result.failed_index
     if failure is None or index is None:
         raise ValueError(f"{result.task_id} did not fail")
-    record = next((r for r in reversed(result.history) if r.index == index), None)
+    record = next((r for r in reversed(result.history) if r.index == index and not r.passed), None)
     rule = plan.rulebook.rule(failure.family)
     return ErrorReport(
         task_id=plan.task_id,

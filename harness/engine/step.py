@@ -13,6 +13,7 @@ from harness.failure import Effect, Failed, Failure, Family, Outcome, Passed
 from harness.record import Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, Retry, Substitute
 from harness.resilience import Deadline
+from harness.spec.interpolate import MissingMemory, resolve
 from harness.spec.steps import Open, Step
 
 
@@ -70,10 +71,18 @@ async def _until_settled(run: Run, progress: _Progress) -> tuple[StepRecord, End
 async def _try(run: Run, progress: _Progress, remedy: Remedy | None) -> Outcome:
     started, t = run.ports.clock.wall(), run.t
     outcome = await attempt(run, progress.index, progress.current, remedy)
-    done = Attempt(progress.current, t, run.t - t, started, outcome, remedy)
+    done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
     run.ports.emit(AttemptEnded(run.plan, progress.index, done))
     return outcome
+
+
+def _as_done(run: Run, step: Step) -> Step:
+    """The step with memory filled in, for reports; as declared when it needs what is not there."""
+    try:
+        return resolve(step, run.stage.world.memory())
+    except (MissingMemory, Failed):
+        return step
 
 
 async def _answer(run: Run, progress: _Progress, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:

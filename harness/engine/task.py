@@ -159,4 +159,4 @@ def _missing_at_the_end(run: Run) -> Ending | None:
     texts = [warning.message for warning in shortcomings(run.plan.spec, world.memory(), session.files)]
     if not texts:
         return None
-    return Ending(Failure("CRITERIA_UNMET", "; ".join(texts)), len(run.plan.steps), GiveUp())
+    return Ending(Failure("INCOMPLETE", "; ".join(texts)), len(run.plan.steps), GiveUp())

@@ -41,7 +41,7 @@ def _kept(state: State, plan: Plan) -> TaskResult:
         elapsed=0,
         steps_total=len(plan.steps),
         failure=failure,
-        failed_index=0,
+        failed_index=-1,
     )
     report = error_report(plan, result, Context(), expected=False)
     archive = state.harness().archive

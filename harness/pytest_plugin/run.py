@@ -34,7 +34,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     shown = plan.spec.expect is not None and not unexpected
     state.done[plan.task_id] = shown or (result.ok and not unexpected)
     AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
-    record = task_record(plan, result, harness.redactor)
+    record = task_record(plan, result, harness.redactor, unexpected=unexpected)
     if interrupted is not None:
         state.interrupted.append(record)
         raise interrupted

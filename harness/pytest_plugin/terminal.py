@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from harness.pytest_plugin.state import State
+from harness.reporting.names import shown_path
 from harness.reporting.progress import Progress
 from harness.reporting.summary import summary_lines
 from harness.reporting.task_record import TaskRecord
@@ -60,7 +61,8 @@ def write_summary(
     terminalreporter.section("tasks")
     for record in records:
         if record.code == "INTERRUPTED":
-            terminalreporter.write_line(f"interrupted: {record.task_id}; its report: {record.artifacts}")
+            place = shown_path(Path(record.artifacts)) if record.artifacts else "none"
+            terminalreporter.write_line(f"interrupted: {record.task_id}; its report: {place}")
     for line in summary_lines(records, settings.artifacts, alluredir):
         terminalreporter.write_line(line)
 

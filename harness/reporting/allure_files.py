@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.reporting.categories import grouped_codes
@@ -38,11 +38,16 @@ def _unicode(letter: str) -> str:
 
 
 def categories() -> list[dict[str, object]]:
-    """Allure 2: a failure's message carries its code (console.headline, or `CODE: message`)."""
+    """Allure 2: the first line of a failure's message has its code after a colon (console.headline), or first."""
     return [
-        {"name": name, "matchedStatuses": ["failed", "broken"], "messageRegex": rf"(?s).*\b(?:{'|'.join(codes)})\b.*"}
+        {"name": name, "matchedStatuses": ["failed", "broken"], "messageRegex": _first_line_has(codes)}
         for name, codes in grouped_codes().items()
     ]
+
+
+def _first_line_has(codes: Sequence[str]) -> str:
+    """The other lines may name the codes of earlier failures."""
+    return rf"(?s)(?:[^\n]*: )?(?:{'|'.join(codes)})(?![\w-]).*"
 
 
 def allurerc(*, single_file: bool = False) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import allure_commons
-from allure_commons.model2 import Attachment, Label, Parameter, TestResult, TestStepResult
+from allure_commons.model2 import Attachment, Label, Parameter, Status, StatusDetails, TestResult, TestStepResult
 from allure_commons.reporter import AllureReporter
 from allure_commons.utils import uuid4
 
@@ -20,6 +20,7 @@ from harness.plan import Plan
 from harness.record import TaskResult
 from harness.reporting.allure_steps import milliseconds, step_results
 from harness.reporting.attachments import TEXT, Content, on_failing_step, on_test
+from harness.reporting.console import brief, failure_text
 from harness.reporting.redaction import Redactor
 
 
@@ -41,13 +42,18 @@ class AllureSink:
         redactor = self._redactor.plus(plan.secrets)
         steps = step_results(result, redactor)
         test.steps.extend(step for _, step in steps)
-        failing = next((step for record, step in reversed(steps) if record.index == result.failed_index), None)
+        failing = next(
+            (step for record, step in reversed(steps) if record.index == result.failed_index and not record.passed),
+            None,
+        )
         for content in (*on_test(result, redactor), *map(Content.of, self._kept(plan) if result.ok else ())):
             _attach(test, content)
         if failing is not None:
             for content in on_failing_step(result, redactor):
                 _attach(failing, content)
         _describe(test, plan, result, browser)
+        if result.failure is not None and result.failure.code == "INTERRUPTED":
+            _interrupted(test, brief(plan, result, redactor), failure_text(plan, result, redactor=redactor))
 
     def settle(self, result: TaskResult) -> None:
         """Give the test the times at which the task really ran; to be called after the item's call phase."""
@@ -75,6 +81,12 @@ def running_test() -> TestResult | None:
             found: TestResult | None = _get_test(reporter)
             return found
     return None
+
+
+def _interrupted(test: TestResult, message: str, trace: str) -> None:
+    """pytest makes no report of an item that Ctrl-C ends; the test would keep the status of its setup, `passed`."""
+    test.status = str(Status.BROKEN)
+    test.statusDetails = StatusDetails(message=message, trace=trace)
 
 
 def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:

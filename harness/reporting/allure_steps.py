@@ -11,7 +11,7 @@ from harness.failure import Failure, Family
 from harness.record import Attempt, StepRecord, TaskResult
 from harness.report import note
 from harness.reporting.redaction import Redactor
-from harness.reporting.table import described, place, shortened
+from harness.reporting.table import described, done, place, shortened
 
 _TITLE = 160
 
@@ -45,9 +45,10 @@ def _step(record: StepRecord, total: int, redactor: Redactor) -> TestStepResult:
 
 def _name(record: StepRecord, total: int) -> str:
     kind = {"pre": "precondition:", "end": "success criterion:"}.get(place(record.index, total), f"{record.index}.")
-    act = "" if place(record.index, total) in ("pre", "end") and record.step.act == "assert" else f"{record.step.act} "
+    step = done(record)
+    act = "" if place(record.index, total) in ("pre", "end") and step.act == "assert" else f"{step.act} "
     again = f" ({len(record.attempts)} attempts)" if record.retries else ""
-    return shortened(f"{kind} {act}{described(record.step)}", _TITLE) + again
+    return shortened(f"{kind} {act}{described(step)}", _TITLE) + again
 
 
 def _status(record: StepRecord) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
-from os.path import relpath
 from typing import Any
 
+from harness.failure import ErrorType, Failure
 from harness.plan import Plan
 from harness.record import TaskResult
 from harness.report import note
+from harness.reporting.hints import fitting_hint
+from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
-from harness.reporting.table import Row, place, shortened, table
+from harness.reporting.table import Row, before_the_first_step, incomplete, numbered, place, shortened, table
 
 _TRIED, _MESSAGE, _DIFF, _WARNINGS, _CONSOLE = 5, 3, 4, 2, 3
 """How many lines of each a screen has room for."""
@@ -27,7 +29,8 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
     """What fits into one box, as Allure's: where, why, expected and actual, what to do. Without secrets."""
     lines = [_headline(result)]
     if result.failure is not None:
-        lines += [result.failure.message, *(line.strip() for line in _comparison(result, 200)), result.failure.hint]
+        lines += [result.failure.message, *(line.strip() for line in _comparison(result, 200))]
+        lines.append(fitting_hint(plan, result))
     return (redactor or Redactor()).plus(plan.secrets).text("\n".join(filter(None, lines)))
 
 
@@ -40,11 +43,22 @@ def _headline(result: TaskResult) -> str:
     failure = result.failure
     if failure is None:
         return f"{result.task_id} {result.final_state} after {result.elapsed:.1f} s"
-    where = {"pre": "at a precondition", "end": "at the success criteria"}
+    return f"{result.task_id} {result.final_state}: {_kind(failure)} {_where(result)}"
+
+
+def _kind(failure: Failure) -> str:
+    """The code, which says more than the type; Allure's categories look for it here."""
+    return failure.code if failure.type is ErrorType.UNKNOWN else f"{failure.code} ({failure.type})"
+
+
+def _where(result: TaskResult) -> str:
+    if before_the_first_step(result):
+        return "before the first step"
+    if incomplete(result):
+        return "at the end"
     index = -1 if result.failed_index is None else result.failed_index
-    name = place(index, result.steps_total)
-    at = where.get(name, f"at step {name} of {result.steps_total}")
-    return f"{result.task_id} {result.final_state}: {failure.type} ({failure.code}) {at}"
+    where = {"pre": "at a precondition", "end": "at the success criteria"}
+    return where.get(place(index, result.steps_total), f"at {numbered(index, result.steps_total)}")
 
 
 def _body(plan: Plan, result: TaskResult, width: int) -> Iterator[str]:
@@ -55,7 +69,7 @@ def _body(plan: Plan, result: TaskResult, width: int) -> Iterator[str]:
     if result.failure is not None:
         yield from _wrapped("message", result.failure.message, width, _MESSAGE)
         yield from _comparison(result, width)
-        yield from _wrapped("hint", result.failure.hint, width, 2)
+        yield from _wrapped("hint", fitting_hint(plan, result), width, 2)
     yield from _list("warnings", [f"{w.type}: {w.message}" for w in result.warnings], width, _WARNINGS)
     yield from _surroundings(result, width)
 
@@ -73,7 +87,7 @@ def _table(rows: list[Row], width: int) -> Iterator[str]:
 
 def _tried(result: TaskResult, width: int) -> Iterator[str]:
     record = next((r for r in reversed(result.history) if r.index == result.failed_index), None)
-    if record is not None and record.retries:
+    if record is not None and record.retries and not record.passed:
         yield from _list("tried", [note(attempt) for attempt in record.attempts], width, _TRIED)
 
 
@@ -81,10 +95,12 @@ def _comparison(result: TaskResult, width: int) -> Iterator[str]:
     assertion = result.failure.assertion if result.failure else None
     if assertion is None:
         return
-    yield f"  expected: {shortened(_shown(assertion.expected), width - 12)}"
-    yield f"  actual:   {shortened(_shown(assertion.actual), width - 12)}"
-    for line in assertion.diff.splitlines()[:_DIFF]:
-        yield f"    {line[: width - 4]}"
+    whole = [f"  expected: {_shown(assertion.expected)}", f"  actual:   {_shown(assertion.actual)}"]
+    diff = [f"    {line}" for line in assertion.diff.splitlines()]
+    yield from (line[:12] + shortened(line[12:], width - 12) for line in whole)
+    yield from (line[:width] for line in diff[:_DIFF])
+    if result.artifacts is not None and (len(diff) > _DIFF or any(len(line) > width for line in (*whole, *diff))):
+        yield "    (shortened: the whole is in error_report.json)"
 
 
 def _shown(value: Any) -> str:
@@ -98,7 +114,7 @@ def _surroundings(result: TaskResult, width: int) -> Iterator[str]:
             yield f"  url: {shortened(context.url, width - 7)}"
         yield from _list("console", list(context.browser_console_logs)[-_CONSOLE:], width, _CONSOLE)
     if result.artifacts is not None:
-        yield f"  artifacts: {relpath(result.artifacts)}"
+        yield f"  artifacts: {shown_path(result.artifacts)}"
 
 
 def _list(title: str, items: list[str], width: int, most: int) -> Iterator[str]:

@@ -1,8 +1,9 @@
-"""Names of files and folders that come from data: never a path, never out of their folder."""
+"""Names of files and folders: those that come from data are never a path; how a path is shown to people."""
 
 from __future__ import annotations
 
 import re
+from os.path import relpath
 from pathlib import Path
 
 _SAFE = re.compile(r"[A-Za-z0-9_][^/\\\x00-\x1f:*?\"<>|]*")
@@ -18,3 +19,9 @@ def safe_name(name: str) -> str:
 def inside(folder: Path, path: Path) -> bool:
     """Whether a file really lies in the folder: links are followed first."""
     return path.resolve().is_relative_to(folder.resolve())
+
+
+def shown_path(path: Path) -> str:
+    """Relative to the current folder; absolute for a path outside of it."""
+    relative = relpath(path)
+    return str(path.absolute()) if Path(relative).parts[:1] == ("..",) else relative

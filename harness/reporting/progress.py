@@ -11,7 +11,7 @@ from harness.events import Event, RemedyChosen, StepStarted, TaskEnded, TaskStar
 from harness.plan import Plan
 from harness.recovery import Retry, Substitute
 from harness.reporting.redaction import Redactor
-from harness.reporting.table import place, shortened
+from harness.reporting.table import numbered, place, shortened
 
 
 class Progress:
@@ -68,4 +68,4 @@ def line(event: Event) -> str:
 def _where(plan: Plan, index: int) -> str:
     total = len(plan.steps)
     name = {"pre": "preconditions", "end": "success criteria"}.get(place(index, total))
-    return f"{plan.task_id} {name or f'step {index} of {total}'}"
+    return f"{plan.task_id} {name or numbered(index, total)}"

@@ -1,12 +1,13 @@
-"""The last lines of a run: how it went, what was healed, where everything is."""
+"""The last lines of a run: how it went, what needs a person, what was healed, where everything is."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from os.path import relpath
 from pathlib import Path
 
+from harness.reporting.names import shown_path
+from harness.reporting.table import shortened
 from harness.reporting.task_record import TaskRecord
 from harness.spec.task import FinalState
 
@@ -16,6 +17,9 @@ _RECOVERED = frozenset({
     "checkpoint_restored", "precondition_repaired", "browser_restarted", "effect_already_done",
     "state_inconsistency_resolved", "alternative_task_used",
 })  # fmt: skip
+_TO_ACT_ON = frozenset({"memory_key_missing", "artifact_missing", "memory_differs", "step_skipped"})
+_WARNINGS, _WIDTH = 10, 200
+"""How many warnings are listed, and how long one may be."""
 
 
 def summary_lines(
@@ -24,28 +28,64 @@ def summary_lines(
     """Plain lines; nothing for a run without tasks. `allure` is the results folder, when there is one."""
     if not records:
         return []
-    lines = [_counts(records), *_healed(records)]
+    lines = [_counts(records), *_warnings(records), *_healed(records)]
     if artifacts is not None and any(not record.ok for record in records):
-        lines.append(f"artifacts: {relpath(artifacts)}")
+        lines.append(f"artifacts: {shown_path(artifacts)}")
     if allure is not None:
-        lines.append(f"Allure results: {relpath(allure)} (build the report: harness report)")
+        lines.append(f"Allure results: {shown_path(allure)} (build the report: harness report)")
     return lines
 
 
 def _counts(records: Sequence[TaskRecord]) -> str:
-    states = Counter(record.final_state for record in records if not record.expected)
-    parts = [f"{states[state]} {state.replace('_', ' ')}" for state in _ORDER if states[state]]
-    recovered = [record for record in records if record.ok and _recoveries(record)]
-    if recovered:
-        kinds = Counter(kind for record in recovered for kind in _recoveries(record))
-        parts.append(f"{len(recovered)} recovered ({', '.join(f'{kind} {n}' for kind, n in sorted(kinds.items()))})")
-    if expected := sum(record.expected for record in records):
+    """Each task is counted once."""
+    unexpected = sum(record.unexpected for record in records)
+    expected = sum(record.expected and not record.unexpected for record in records)
+    parts = [*_states([record for record in records if not (record.expected or record.unexpected)])]
+    if expected:
         parts.append(f"{expected} failed as expected")
-    return "tasks: " + ", ".join(parts)
+    if unexpected:
+        parts.append(f"{unexpected} unexpected outcome{'s' if unexpected > 1 else ''}")
+    return f"tasks: {len(records)}: {', '.join(parts)}"
+
+
+def _states(records: Sequence[TaskRecord]) -> Iterator[str]:
+    for state in _ORDER:
+        if those := [record for record in records if record.final_state == state]:
+            yield f"{len(those)} {state.replace('_', ' ')}{_recovered(those)}"
+
+
+def _recovered(records: Sequence[TaskRecord]) -> str:
+    """`(3 of them recovered: network_error_recovered 3)`, for those that passed."""
+    recovered = [record for record in records if record.ok and _recoveries(record)]
+    if not recovered:
+        return ""
+    kinds = Counter(kind for record in recovered for kind in _recoveries(record))
+    return f" ({len(recovered)} of them recovered: {', '.join(f'{kind} {n}' for kind, n in sorted(kinds.items()))})"
 
 
 def _recoveries(record: TaskRecord) -> list[str]:
     return [kind for warning in record.warnings if (kind := str(warning.get("type"))) in _RECOVERED]
+
+
+def _warnings(records: Sequence[TaskRecord]) -> Iterator[str]:
+    """What tasks that passed left undone; a failed task shows its warnings itself."""
+    found = [
+        f"  {record.task_id}{_step(warning)}: {shortened(str(warning.get('message')), _WIDTH)}"
+        for record in records
+        if record.ok and not record.unexpected
+        for warning in record.warnings
+        if warning.get("type") in _TO_ACT_ON
+    ]
+    if found:
+        yield "warnings:"
+        yield from found[:_WARNINGS]
+    if len(found) > _WARNINGS:
+        yield f"  ... {len(found) - _WARNINGS} more"
+
+
+def _step(warning: Mapping[str, object]) -> str:
+    index = warning.get("step_index")
+    return "" if index is None else f" step {index}"
 
 
 def _healed(records: Sequence[TaskRecord]) -> Iterator[str]:
@@ -55,11 +95,18 @@ def _healed(records: Sequence[TaskRecord]) -> Iterator[str]:
         f"`{warning.get('original_selector')}` -> `{warning.get('successful_fallback')}`{_what(warning)}"
         for record in records
         for warning in record.warnings
-        if warning.get("type") == "fallback_selector_used"
+        if warning.get("type") == "fallback_selector_used" and not _declared(warning)
     )
     if found:
         yield "healed selectors (update the spec):"
         yield from found
+
+
+def _declared(warning: Mapping[str, object]) -> bool:
+    """`use_first` and `use_visible` take one of the selector's own matches: nothing is to be changed."""
+    original, used = str(warning.get("original_selector")), str(warning.get("successful_fallback"))
+    own = used.removesuffix(" >> nth=0")
+    return own != used and ("${" in original or own.removesuffix(" >> visible=true") == original)
 
 
 def _what(warning: Mapping[str, object]) -> str:

@@ -33,10 +33,17 @@ def table(plan: Plan, result: TaskResult) -> Iterator[Row]:
     failed, total = result.failed_index, result.steps_total
     if failed is None:
         return
+    if before_the_first_step(result):
+        for index in range(min(BEFORE, total)):
+            yield _row(plan, index, total, None, failed)
+        return
     records = {record.index: record for record in result.history}
     stop = min(failed, total)
     for index in range(max(0, stop - BEFORE), stop):
         yield _row(plan, index, total, records.get(index), failed)
+    if incomplete(result):
+        yield Row("end", "", "memory_keys, artifacts", "FAILED", failing=True)
+        return
     yield _row(plan, failed, total, records.get(failed), failed)
     if max(failed, -1) + 1 < total:
         following = max(0, failed + 1)
@@ -46,6 +53,29 @@ def table(plan: Plan, result: TaskResult) -> Iterator[Row]:
 def place(index: int, total: int) -> str:
     """`4`, or in words for what comes before and after the steps."""
     return "pre" if index < 0 else "end" if index >= total else str(index)
+
+
+def numbered(index: int, total: int) -> str:
+    """`step 2 (of 0-5)`: the count starts at 0."""
+    return f"step {index} (of 0-{total - 1})"
+
+
+def before_the_first_step(result: TaskResult) -> bool:
+    """Whether it failed before anything of the task was tried: no browser, no site under test."""
+    if result.failure is None or (result.failed_index or 0) >= 0:
+        return False
+    tried = any(record.index < 0 and not record.passed for record in result.history)
+    return result.failure.code != "PRECONDITION_NOT_MET" and not tried
+
+
+def incomplete(result: TaskResult) -> bool:
+    """Whether all that ran passed, and something the task names is not there."""
+    return result.failure is not None and result.failure.code == "INCOMPLETE"
+
+
+def done(record: StepRecord) -> Step:
+    """The step to show: with `${memory...}` filled in, where the attempt knows it."""
+    return record.attempts[-1].step if record.attempts and "${" in described(record.step) else record.step
 
 
 def described(step: Step) -> str:
@@ -58,7 +88,7 @@ def described(step: Step) -> str:
 
 
 def _row(plan: Plan, index: int, total: int, record: StepRecord | None, failed: int) -> Row:
-    step = record.step if record else plan.steps[index] if 0 <= index < len(plan.steps) else None
+    step = done(record) if record else plan.steps[index] if 0 <= index < len(plan.steps) else None
     act, target = (step.act, described(step)) if step else ("", "")
     if record is None or not record.attempts:
         return Row(

@@ -28,6 +28,7 @@ class TaskRecord(BaseModel):
     step_index: int | None = None
     message: str = ""
     expected: bool = Field(False, description="It failed, and `expect` declares that.")
+    unexpected: bool = Field(False, description="It has an `expect`, and did not show that outcome.")
     seconds: float = 0
     steps_completed: int = 0
     steps_total: int = 0
@@ -43,8 +44,10 @@ class TaskRecord(BaseModel):
         return self.final_state in ("completed", "partial_success")
 
 
-def task_record(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> TaskRecord:
-    """The record of a result; its texts are redacted."""
+def task_record(
+    plan: Plan, result: TaskResult, redactor: Redactor | None = None, *, unexpected: bool = False
+) -> TaskRecord:
+    """The record of a result; its texts are redacted. `unexpected`: it did not show what its `expect` declares."""
     redactor = (redactor or Redactor()).plus(plan.secrets)
     failure = result.failure
     return TaskRecord(
@@ -58,6 +61,7 @@ def task_record(plan: Plan, result: TaskResult, redactor: Redactor | None = None
         step_index=result.failed_index,
         message=redactor.text(failure.message) if failure else "",
         expected=bool(result.error and result.error.expected),
+        unexpected=unexpected,
         seconds=round(result.elapsed, 3),
         steps_completed=result.steps_completed,
         steps_total=result.steps_total,

@@ -26,7 +26,7 @@ class Workspace:
         """A new empty folder; `name` is part of its name."""
         path = self._own / f"{name}-{next(self._numbers)}"
         with self._lock:
-            path.mkdir(parents=True)
+            _make(path)
         return path
 
     def discard(self, path: Path) -> None:
@@ -37,11 +37,24 @@ class Workspace:
         shutil.rmtree(grave, ignore_errors=True)
         with self._lock, contextlib.suppress(OSError):  # still in use
             self._own.rmdir()
+            self._base.rmdir()
+
+
+def _make(path: Path) -> None:
+    """A parallel worker that is done may remove the empty base between the making of the base and of the folder."""
+    for _ in range(20):
+        with contextlib.suppress(FileNotFoundError):
+            path.mkdir(parents=True)
+            return
+    path.mkdir(parents=True)
 
 
 def sweep(base: Path) -> None:
     """Delete the temporary folders whose process is gone. Parallel workers keep theirs."""
-    for folder in base.glob("*-*") if base.is_dir() else ():
+    found: list[Path] = []
+    with contextlib.suppress(FileNotFoundError):  # there is none, or a parallel worker has just removed it
+        found = list(base.iterdir())
+    for folder in found:
         pid = folder.name.partition("-")[0]
         if pid.isdecimal() and not _alive(int(pid), folder):
             shutil.rmtree(folder, ignore_errors=True)

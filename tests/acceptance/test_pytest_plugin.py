@@ -54,7 +54,13 @@ def test_a_failed_task_explains_itself_on_one_screen(project: Project) -> None:
     result = project.run()
     result.assert_outcomes(failed=1)
     text = result.stdout.str()
-    for words in ("element_not_found (ELEMENT_NOT_FOUND) at step 1 of 3", "> ", "#nowhere", "hint:", "errors/BAD-1"):
+    for words in (
+        "ELEMENT_NOT_FOUND (element_not_found) at step 1 (of 0-2)",
+        "> ",
+        "#nowhere",
+        "hint:",
+        "errors/BAD-1",
+    ):
         assert words in text
     assert "Traceback" not in text
     shown = text[text.index("BAD-1 failed") : text.index("short test summary")]

@@ -86,3 +86,13 @@ def test_mapped() -> None:
     assert domains.mapped("https://b.test/x", hosts) == ("https://b.test/x", None)
     with pytest.raises(Failed):
         domains.mapped("https://a.test/", hosts)
+
+
+def test_https_of_a_mapped_host() -> None:
+    hosts = {"a.test": 81}
+    for url in ("http://a.test/", "https://b.test/", "about:blank"):
+        domains.check_plain(url, hosts)
+    with pytest.raises(Failed) as raised:
+        domains.check_plain("HTTPS://A.test/x?y=1", hosts)
+    assert raised.value.failure.code == "INVALID_INPUT"
+    assert raised.value.failure.message.endswith(": write http://A.test/x?y=1")

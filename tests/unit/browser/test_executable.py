@@ -71,3 +71,20 @@ def test_a_snap_stub_is_no_browser(tmp_path: Path) -> None:
     assert raised.value.failure.message == INSTALL
     wrapper = program(tmp_path / "bin" / "google-chrome", "#!/bin/sh\nexec /opt/chrome\n")
     assert lookup(tmp_path, BrowserSettings()) == wrapper
+
+
+def test_a_shell_shows_no_window(tmp_path: Path) -> None:
+    program(tmp_path / "bin" / "chromium-headless-shell")
+    with pytest.raises(Failed) as raised:
+        lookup(tmp_path, BrowserSettings(headed=True))
+    assert raised.value.failure.message == (
+        "no browser that can show a window (only chromium-headless-shell is installed): "
+        "apt-get install chromium, or drop --headed"
+    )
+
+
+def test_no_browser_says_what_to_install(tmp_path: Path) -> None:
+    with pytest.raises(Failed) as raised:
+        lookup(tmp_path, BrowserSettings(headed=True))
+    assert raised.value.failure.message == INSTALL
+    assert "apt-get install chromium" in INSTALL

@@ -23,6 +23,7 @@ def test_every_code_is_in_one_group() -> None:
 @pytest.mark.parametrize(
     ("code", "place"),
     [("ASSERTION_FAILED", 0), ("CRITERIA_UNMET", 0), ("PRECONDITION_NOT_MET", 1), ("MEMORY_MISSING", 1),
+     ("INCOMPLETE", 1),
      ("STEP_TIMEOUT", 2), ("PAGE_UNRESPONSIVE", 2), ("ELEMENT_NOT_FOUND", 3), ("SELECTOR_AMBIGUOUS", 3),
      ("ELEMENT_COVERED", 4), ("INVALID_INPUT", 4), ("NET_DNS", 5), ("HTTP_SERVER_ERROR", 5), ("SERVICE_DOWN", 5),
      ("BROWSER_CRASHED", 6), ("BROWSER_LAUNCH_FAILED", 6), ("POLICY_DOMAIN", 7), ("AUTHENTICATION_FAILED", 7),
@@ -33,7 +34,16 @@ def test_groups(code: str, place: int) -> None:
 
 
 def test_allure_2_categories_know_a_message_by_its_code() -> None:
-    for message, code in (("T failed: unknown (NET_TLS) at step 1 of 2\nx", "NET_TLS"), ("X: NET_TLS: bad", "NET_TLS")):
+    for message, code in (
+        ("harness.TaskFailed: T failed: NET_TLS at step 1 (of 0-1)\nx", "NET_TLS"),
+        ("T failed: STEP_TIMEOUT (timeout_step) at step 1 (of 0-1)", "STEP_TIMEOUT"),
+        ("X: NET_TLS: bad", "NET_TLS"),
+        ("NET_TLS: bad", "NET_TLS"),
+        (
+            "UNKNOWN-1 failed: TASK_TIMEOUT (timeout_task) at step 1 (of 0-1)\nlast was ELEMENT_NOT_FOUND",
+            "TASK_TIMEOUT",
+        ),
+    ):
         hits = [c["name"] for c in categories() if re.fullmatch(str(c["messageRegex"]), message)]
         assert hits == [group(CATALOG[code])]
 

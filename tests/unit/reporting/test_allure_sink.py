@@ -164,6 +164,13 @@ def test_labels_and_excluded_parameters(allure: Allure) -> None:
     assert found == {"seed": ("7", True), "browser": ("chromium 140", True), "final_state": ("failed", True)}
 
 
+def test_a_step_is_named_by_what_was_done(allure: Allure) -> None:
+    plan = sample.plan()
+    declared, real = (sample.step(act="click", selector=f"#o-{name}") for name in ("${memory.id}", "7"))
+    AllureSink().finish(plan, sample.completed(plan, [StepRecord(0, declared, (sample.attempt(real, 0, 0.1),))]))
+    assert allure.test.steps[0].name == "0. click #o-7"
+
+
 def test_files_of_a_passing_task(allure: Allure, tmp_path: Path) -> None:
     picture = tmp_path / "cart.png"
     picture.write_bytes(b"\x89PNG")
@@ -187,6 +194,35 @@ def test_settle_sets_the_tasks_own_times(allure: Allure) -> None:
     AllureSink().settle(result)
     ended = sample.START + timedelta(seconds=3.2)
     assert (allure.test.start, allure.test.stop) == (EPOCH, round(ended.timestamp() * 1000))
+
+
+def test_an_interrupted_test_is_broken_though_its_setup_passed(allure: Allure) -> None:
+    allure.test.status = "passed"
+    plan = sample.plan(secrets=("env-secret",))
+    failure = Failure("INTERRUPTED", "The run was interrupted env-secret")
+    result = replace(sample.failed(plan, failure), final_state="aborted")
+    AllureSink().finish(plan, result)
+    assert allure.test.status == "broken"
+    lines = allure.test.statusDetails.message.splitlines()
+    assert lines[:2] == ["B1-2025-001 aborted: INTERRUPTED at step 4 (of 0-5)", f"The run was interrupted {MARK}"]
+    assert "> " in allure.test.statusDetails.trace
+    assert "env-secret" not in allure.test.statusDetails.trace
+
+
+def test_any_other_status_is_pytests_business(allure: Allure) -> None:
+    allure.test.status = "passed"
+    plan = sample.plan()
+    AllureSink().finish(plan, sample.failed(plan))
+    assert allure.test.status == "passed"
+
+
+def test_evidence_is_not_at_a_criterion_that_holds(allure: Allure) -> None:
+    plan = sample.plan()
+    check = sample.step(act="assert", expr="mem('cart') == 1")
+    failure = Failure("INCOMPLETE", "no receipt", assertion=sample.WRONG_STATE.assertion)
+    history = (*sample.passed_records(plan, 6), StepRecord(6, check, (sample.attempt(check, 9, 0.1),)))
+    AllureSink().finish(plan, replace(sample.failed(plan, failure, 6), history=history))
+    assert [(step.status, step.attachments) for step in allure.test.steps] == [("passed", [])] * 7
 
 
 def test_attach_text(allure: Allure) -> None:

@@ -74,7 +74,7 @@ def test_a_directory_is_complete(tmp_path: Path) -> None:
     assert all(entries[name]["status"] == "taken" for name in NAMES)
     assert entries["trace.zip"]["bytes"] == (path / "trace.zip").stat().st_size
     assert entries[""]["run"] == "run-1"
-    assert not list((tmp_path / ".tmp").iterdir())
+    assert not (tmp_path / ".tmp").exists()
 
 
 def test_the_report_keeps_the_schema_of_003(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_nothing_is_kept_with_zero(tmp_path: Path) -> None:
     made, plan = archive(tmp_path, keep=0), sample.plan()
     keep(made, plan)
     keep(made, plan)
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".tmp", plan.key]
+    assert [p.name for p in tmp_path.iterdir()] == [plan.key]
 
 
 def test_a_task_that_passes_moves_its_old_directory(tmp_path: Path) -> None:
@@ -236,7 +236,33 @@ def test_a_task_that_passes_moves_its_old_directory(tmp_path: Path) -> None:
     assert not (tmp_path / plan.key).exists()
     assert (tmp_path / ".previous/run-1" / plan.key / "error_report.json").is_file()
     assert [p.read_bytes() for p in made.kept(plan)] == [b"\x89PNG"]
-    assert not list((tmp_path / ".tmp").iterdir())
+    assert not (tmp_path / ".tmp").exists()
+
+
+def test_the_folder_of_another_worker_stays_and_a_new_one_can_be_made(tmp_path: Path) -> None:
+    made, plan = archive(tmp_path), sample.plan()
+    other = tmp_path / ".tmp" / f"{os.getppid()}-other-run"
+    other.mkdir(parents=True)
+    made.scratch(plan)
+    made.passed(plan, sample.completed(plan))
+    assert [p.name for p in (tmp_path / ".tmp").iterdir()] == [other.name]
+    other.rmdir()
+    (tmp_path / ".tmp").rmdir()
+    assert made.scratch(plan).is_dir()
+
+
+def test_a_base_that_vanishes_while_a_folder_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, left = Path.mkdir, [3]
+
+    def mkdir(self: Path, *arguments: Any, **options: Any) -> None:
+        if left[0] and ".tmp" in self.parts:
+            left[0] -= 1
+            raise FileNotFoundError(self)
+        real(self, *arguments, **options)
+
+    made = archive(tmp_path)
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    assert made.scratch(sample.plan()).is_dir()
 
 
 def test_kept_files_are_replaced_by_the_next_run(tmp_path: Path) -> None:

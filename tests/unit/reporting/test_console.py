@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.failure import Assertion, Failure
-from harness.record import Warning_
-from harness.reporting.console import failure_text, headline
+from harness.record import StepRecord, Warning_
+from harness.recovery import Retry
+from harness.reporting.console import brief, failure_text, headline
 from harness.reporting.redaction import MARK, Redactor
 from tests.unit.reporting import sample
 
@@ -19,7 +21,7 @@ def test_a_timeout() -> None:
     plan = sample.plan()
     result = sample.failed(plan, attempts=3, artifacts=Path("errors/B1-2025-001"))
     lines = failure_text(plan, result, 100).splitlines()
-    assert lines[0] == "B1-2025-001 failed: timeout_step (STEP_TIMEOUT) at step 4 of 6"
+    assert lines[0] == "B1-2025-001 failed: STEP_TIMEOUT (timeout_step) at step 4 (of 0-5)"
     assert lines[1] == "  tasks/b1.task.yaml"
     table = [line.split() for line in lines[2:7]]
     assert [row[:2] for row in table] == [["1", "click"], ["2", "type"], ["3", "click"], [">", "4"], ["5", "click"]]
@@ -47,12 +49,82 @@ def test_an_assertion() -> None:
 def test_preconditions_and_criteria() -> None:
     plan = sample.plan()
     before = failure_text(plan, sample.failed(plan, Failure("PRECONDITION_NOT_MET", "no cart"), -1))
-    assert before.splitlines()[0].endswith("precondition_not_met (PRECONDITION_NOT_MET) at a precondition")
+    assert before.splitlines()[0].endswith("failed: PRECONDITION_NOT_MET (precondition_not_met) at a precondition")
     assert before.splitlines()[2].startswith("  > pre  assert  exists('#done')")
     assert before.splitlines()[3].split()[:2] == ["0", "open"]
     after = failure_text(plan, sample.failed(plan, Failure("CRITERIA_UNMET", "no order"), 6))
-    assert after.splitlines()[0].endswith("(CRITERIA_UNMET) at the success criteria")
+    assert after.splitlines()[0].endswith("failed: CRITERIA_UNMET (assertion_failed) at the success criteria")
     assert after.splitlines()[5].startswith("  > end  assert")
+
+
+def test_the_code_comes_first_and_no_type_that_says_nothing() -> None:
+    plan = sample.plan()
+    failure = Failure("HTTP_CLIENT_ERROR", "404")
+    assert headline(plan, sample.failed(plan, failure)) == ("B1-2025-001 failed: HTTP_CLIENT_ERROR at step 4 (of 0-5)")
+
+
+@pytest.mark.parametrize("code", ["SERVICE_DOWN", "BROWSER_LAUNCH_FAILED", "INTERRUPTED"])
+def test_before_anything_ran(code: str) -> None:
+    plan = sample.plan()
+    result = replace(sample.failed(plan, Failure(code, "no"), -1), history=())
+    lines = failure_text(plan, result).splitlines()
+    assert lines[0] == f"B1-2025-001 failed: {code} before the first step"
+    assert [line.split()[0] for line in lines[2:5]] == ["0", "1", "2"]
+    assert all(line.endswith("not run") for line in lines[2:5])
+    assert "FAILED" not in "\n".join(lines[1:])
+
+
+def test_a_precondition_that_could_not_be_looked_at() -> None:
+    plan = sample.plan()
+    lines = failure_text(plan, sample.failed(plan, Failure("CHANNEL_UNREADABLE", "no"), -1)).splitlines()
+    assert lines[0] == "B1-2025-001 failed: CHANNEL_UNREADABLE at a precondition"
+    assert lines[2].startswith("  > pre  assert")
+
+
+def test_incomplete() -> None:
+    plan = sample.plan()
+    failed = sample.failed(plan, Failure("INCOMPLETE", "memory_keys names 'k', which no step wrote"), 6)
+    check = failed.history[-1].step
+    tries = (sample.attempt(check, 1, 1, sample.WRONG_STATE), sample.attempt(check, 2, 1, remedy=Retry(1)))
+    text = failure_text(plan, replace(failed, history=(*failed.history[:-1], StepRecord(6, check, tries))))
+    lines = text.splitlines()
+    assert lines[0] == "B1-2025-001 failed: INCOMPLETE (assertion_failed) at the end"
+    assert lines[5].split() == [">", "end", "memory_keys,", "artifacts", "FAILED"]
+    assert "A step must write what `memory_keys` and `artifacts` name" in text
+    assert "tried:" not in text
+
+
+def test_a_step_shows_what_was_done() -> None:
+    plan = sample.plan()
+    declared, real = (sample.step(act="click", selector=f"#order-{name}") for name in ("${memory.a.b}", "7"))
+    result = sample.failed(plan)
+    record = StepRecord(4, declared, (sample.attempt(real, 2, 1, sample.TIMEOUT),))
+    text = failure_text(plan, replace(result, history=(*result.history[:-1], record)))
+    assert "click  #order-7" in text
+    healed = StepRecord(4, plan.steps[1], (sample.attempt(real, 2, 1, sample.TIMEOUT),))
+    assert "#order-7" not in failure_text(plan, replace(result, history=(*result.history[:-1], healed)))
+
+
+def test_a_long_value_says_where_the_whole_is(tmp_path: Path) -> None:
+    plan = sample.plan()
+    where = "    (shortened: the whole is in error_report.json)"
+    for long, shown in (("a" * 300, True), ("short", False)):
+        failure = Failure("ASSERTION_FAILED", "no", assertion=Assertion("x", "e", long, ""))
+        result = sample.failed(plan, failure, artifacts=tmp_path)
+        assert (where in failure_text(plan, result).splitlines()) is shown
+        assert (where.strip() in brief(plan, result)) is shown
+    diff = "\n".join("+ x" for _ in range(9))
+    failure = Failure("ASSERTION_FAILED", "no", assertion=Assertion("x", "e", "a", diff))
+    assert where in failure_text(plan, sample.failed(plan, failure, artifacts=tmp_path))
+    assert where not in failure_text(plan, sample.failed(plan, failure))
+
+
+def test_artifacts_elsewhere_are_shown_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    plan = sample.plan()
+    text = failure_text(plan, sample.failed(plan, artifacts=tmp_path / "errors/B1"))
+    assert text.endswith(f"\n  artifacts: {tmp_path}/errors/B1")
 
 
 def test_secrets_are_not_printed() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from harness.reporting.summary import summary_lines
 from harness.reporting.task_record import TaskRecord
 
@@ -11,6 +13,9 @@ HEALED = {
     "type": "fallback_selector_used", "step_index": 12, "message": "", "original_selector": "#a",
     "successful_fallback": "//td", "role": "button", "name": "Pay",
 }  # fmt: skip
+
+MISSING = {"type": "artifact_missing", "step_index": None, "message": "artifacts names 'x', which no step kept"}
+SKIPPED = {"type": "step_skipped", "step_index": 2, "message": "Optional step 2 was skipped:\n no such element"}
 
 
 def record(**fields: object) -> TaskRecord:
@@ -21,16 +26,19 @@ def test_everything() -> None:
     records = [
         record(), record(),
         record(warnings=[{"type": "network_error_recovered"}, HEALED], source="tasks/x.yaml"),
-        record(warnings=[{"type": "artifact_missing"}]),
-        record(final_state="partial_success", warnings=[{"type": "step_skipped"}]),
+        record(warnings=[MISSING]),
+        record(final_state="partial_success", warnings=[SKIPPED]),
         record(final_state="failed", warnings=[{"type": "network_error_recovered"}]),
         record(final_state="aborted", expected=True),
     ]  # fmt: skip
     assert summary_lines(records, Path("errors"), Path("allure-results")) == [
         (
-            "tasks: 4 completed, 1 partial success, 1 failed, 1 recovered (fallback_selector_used 1, "
-            "network_error_recovered 1), 1 failed as expected"
+            "tasks: 7: 4 completed (1 of them recovered: fallback_selector_used 1, network_error_recovered 1), "
+            "1 partial success, 1 failed, 1 failed as expected"
         ),
+        "warnings:",
+        "  T: artifacts names 'x', which no step kept",
+        "  T step 2: Optional step 2 was skipped: no such element",
         "healed selectors (update the spec):",
         "  tasks/x.yaml step 12: `#a` -> `//td` (button 'Pay')",
         "artifacts: errors",
@@ -39,8 +47,59 @@ def test_everything() -> None:
 
 
 def test_a_green_run_is_one_line() -> None:
-    assert summary_lines([record()], Path("errors")) == ["tasks: 1 completed"]
+    assert summary_lines([record()], Path("errors")) == ["tasks: 1: 1 completed"]
 
 
 def test_no_tasks() -> None:
     assert summary_lines([], Path("errors")) == []
+
+
+def test_each_task_is_counted_once() -> None:
+    records = [
+        *[record() for _ in range(4)],
+        *[record(warnings=[{"type": "network_error_recovered"}]) for _ in range(3)],
+        record(final_state="failed", expected=True),
+        record(final_state="failed", unexpected=True),
+        record(unexpected=True, warnings=[SKIPPED, {"type": "network_error_recovered"}]),
+    ]
+    assert summary_lines(records) == [
+        (
+            "tasks: 10: 7 completed (3 of them recovered: network_error_recovered 3), 1 failed as expected, "
+            "2 unexpected outcomes"
+        ),
+    ]
+    assert summary_lines([record(unexpected=True)]) == ["tasks: 1: 1 unexpected outcome"]
+
+
+def test_ten_warnings_and_how_many_more() -> None:
+    warning = {"type": "memory_key_missing", "message": "m " * 500}
+    lines = summary_lines(
+        [record(warnings=[warning] * 8), record(warnings=[{**warning, "type": "memory_differs"}] * 5)]
+    )
+    assert (lines[1], lines[-1], len(lines)) == ("warnings:", "  ... 3 more", 13)
+    assert max(map(len, lines)) < 220
+    assert len(summary_lines([record(warnings=[warning] * 10)])) == 12
+
+
+def test_a_failed_task_shows_its_warnings_itself() -> None:
+    assert len(summary_lines([record(final_state="failed", warnings=[SKIPPED])])) == 1
+
+
+@pytest.mark.parametrize(
+    ("original", "used", "listed"),
+    [
+        ("#a", "#a >> nth=0", False), ("#a", "#a >> visible=true >> nth=0", False),
+        ("#a-${memory.id}", "#a-7 >> nth=0", False), ("#a", "#b >> nth=0", True), ("#a", "#b", True),
+    ],
+)  # fmt: skip
+def test_a_declared_choice_among_matches_is_not_healed(original: str, used: str, listed: bool) -> None:
+    warning = {**HEALED, "original_selector": original, "successful_fallback": used}
+    assert ("healed selectors (update the spec):" in summary_lines([record(warnings=[warning])])) is listed
+
+
+def test_a_folder_elsewhere_is_shown_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    lines = summary_lines([record(final_state="failed")], tmp_path / "errors", tmp_path / "project/..allure")
+    assert lines[1] == f"artifacts: {tmp_path}/errors"
+    assert lines[2].startswith("Allure results: ..allure ")

@@ -71,3 +71,9 @@ def test_a_substitute_is_told_with_both_selectors() -> None:
     )
     made = task_record(plan, sample.completed(plan, [StepRecord(0, step, tries)]))
     assert made.warnings[0]["successful_fallback"] == "//b"
+
+
+def test_an_outcome_that_was_not_shown() -> None:
+    plan = sample.plan()
+    assert task_record(plan, sample.completed(plan), unexpected=True).unexpected
+    assert not task_record(plan, sample.completed(plan)).unexpected

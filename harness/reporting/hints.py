@@ -1,0 +1,40 @@
+"""What a hint says where people read it: nothing about evidence that is not there."""
+
+from __future__ import annotations
+
+from harness.plan import Plan
+from harness.record import TaskResult
+
+_FILES = {
+    "dom_snapshot.html": "dom_snapshot.html",
+    "env_snapshot.json": "env_snapshot.json",
+    "screenshot": "screenshot.png",
+    "network log": "network_logs.har",
+    "console log": "console_logs.txt",
+}
+"""Words of the catalog's hints -> the artifact that they send people to."""
+
+
+def fitting_hint(plan: Plan, result: TaskResult) -> str:
+    """The hint of the failure's code, without the parts that name what this failure does not have."""
+    if result.failure is None:
+        return ""
+    text, absent = result.failure.hint, _absent(plan, result)
+    parts = text.removesuffix(".").split("; ")
+    kept = [part for part in parts if not any(words in part for words in absent)]
+    if len(kept) == len(parts):
+        return text
+    fitting = "; ".join(kept)
+    return f"{fitting[0].upper()}{fitting[1:]}." if fitting else ""
+
+
+def _absent(plan: Plan, result: TaskResult) -> set[str]:
+    folder, assertion = result.artifacts, result.failure.assertion if result.failure else None
+    found: set[str] = set()
+    if folder is not None and folder.is_dir():
+        found |= {words for words, name in _FILES.items() if not (folder / name).is_file()}
+    if assertion is None or not assertion.diff:
+        found.add("the diff")
+    if not plan.heal:
+        found.add("`fallback_selectors`")
+    return found

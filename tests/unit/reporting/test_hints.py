@@ -1,0 +1,64 @@
+"""A hint fits what there is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.failure import CATALOG, Assertion, Failure
+from harness.reporting.console import brief, failure_text
+from harness.reporting.hints import fitting_hint
+from tests.unit.reporting import sample
+
+SELECTOR = "Compare the selector with dom_snapshot.html"
+FALLBACK = "eclare `fallback_selectors` where the site's markup varies."
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "heal", "hint"),
+    [(True, True, f"{SELECTOR}; d{FALLBACK}"), (False, True, f"D{FALLBACK}"), (True, False, f"{SELECTOR}."),
+     (False, False, "")],
+)  # fmt: skip
+def test_a_selector(tmp_path: Path, snapshot: bool, heal: bool, hint: str) -> None:
+    if snapshot:
+        (tmp_path / "dom_snapshot.html").touch()
+    plan = replace(sample.plan(), heal=heal)
+    result = sample.failed(plan, Failure("ELEMENT_NOT_FOUND", "none"), artifacts=tmp_path)
+    assert fitting_hint(plan, result) == hint
+    shown = " ".join(failure_text(plan, result).split())
+    assert (f"hint: {hint}" in shown, "hint:" in shown) == (bool(hint), bool(hint))
+    assert brief(plan, result).splitlines()[2:] == ([hint] if hint else [])
+    assert result.error is not None
+    assert result.error.hint == f"{SELECTOR}; d{FALLBACK}"
+
+
+@pytest.mark.parametrize("diff", ["", "- a\n+ b"])
+def test_a_difference(diff: str) -> None:
+    plan = sample.plan()
+    failure = Failure("ASSERTION_FAILED", "no", assertion=Assertion("x", "a", "b", diff))
+    more = "; the diff is in the report" if diff else ""
+    assert fitting_hint(plan, sample.failed(plan, failure)) == f"Compare expected and actual{more}."
+
+
+@pytest.mark.parametrize("code", CATALOG)
+def test_with_everything_there_every_hint_is_whole(code: str, tmp_path: Path) -> None:
+    for name in ("dom_snapshot.html", "env_snapshot.json", "screenshot.png", "network_logs.har", "console_logs.txt"):
+        (tmp_path / name).touch()
+    plan = sample.plan()
+    failure = Failure(code, "no", assertion=Assertion("x", "a", "b", "- a"))
+    assert fitting_hint(plan, sample.failed(plan, failure, artifacts=tmp_path)) == CATALOG[code].hint
+
+
+@pytest.mark.parametrize("code", CATALOG)
+def test_with_nothing_there_no_hint_names_a_file(code: str, tmp_path: Path) -> None:
+    plan = sample.plan()
+    hint = fitting_hint(plan, sample.failed(plan, Failure(code, "no"), artifacts=tmp_path))
+    for words in ("dom_snapshot", "env_snapshot", "screenshot", "network log", "console log", "the diff"):
+        assert words not in hint
+
+
+def test_no_failure_no_hint() -> None:
+    plan = sample.plan()
+    assert fitting_hint(plan, sample.completed(plan)) == ""
