@@ -15,6 +15,7 @@ from harness.browser.api import api
 from harness.browser.attempt import Attempt
 from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.navigation import open_url
+from harness.browser.scene import wanted_text
 from harness.browser.transfer import download, upload
 from harness.failure import Failed, Failure
 from harness.spec.steps import (
@@ -102,7 +103,7 @@ async def submit(attempt: Attempt, step: Submit) -> Details:
     """A submit button is clicked; of anything else the form is submitted, after the browser's own validation."""
     target = attempt.locator(step.selector, step.frame)
     if await _is_button(attempt, target):
-        await attempt.act(lambda ms: target.click(timeout=ms, force=step.force))
+        await attempt.act(lambda ms: target.click(timeout=ms))
         return {}
     await attempt.act(lambda ms: target.evaluate(_SUBMIT, timeout=ms))
     await _committed(attempt)
@@ -146,8 +147,8 @@ async def wait(attempt: Attempt, step: Wait) -> Details:
         if late:
             raise PlaywrightTimeoutError("the step's time is over")
         return {}
-    value = f"{step.value:g}" if isinstance(step.value, float) else step.value
-    text = None if value is None else re.compile(re.escape(str(value)))
+    wanted = wanted_text(step)
+    text = None if wanted is None else re.compile(re.escape(wanted))
     target = attempt.locator(step.selector, step.frame).filter(visible=True, has_text=text).first
     await target.wait_for(state="attached", timeout=attempt.ms())
     return {}

@@ -74,6 +74,14 @@ def mapped(url: str, hosts: Mapping[str, int]) -> tuple[str, str | None]:
     port = hosts.get(host_of(url))
     if port is None:
         return url, None
-    if parts.scheme != "http":
-        raise Failed(Failure("INVALID_INPUT", f"{url}: this host is served over http only", details={"url": url}))
+    check_plain(url, hosts)
     return parts._replace(netloc=f"127.0.0.1:{port}").geturl(), parts.netloc.rpartition("@")[2]
+
+
+def check_plain(url: str, hosts: Mapping[str, int]) -> None:
+    """Raise Failed for https of a mapped host: its service speaks plain http."""
+    if _scheme(url) != "https" or host_of(url) not in hosts:
+        return
+    plain = urlsplit(url)._replace(scheme="http").geturl()
+    message = f"https is not available for hosts of [tool.harness.services]: write {plain}"
+    raise Failed(Failure("INVALID_INPUT", message, details={"url": url}))

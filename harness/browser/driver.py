@@ -16,6 +16,8 @@ from playwright.async_api import Playwright, async_playwright
 from harness.browser.chromium import kill_tree, runs
 
 STOP_SECONDS = 2.0
+ANSWER_SECONDS = 5.0
+"""A driver that is silent for so long is taken for stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,22 @@ class Driver:
     def alive(self) -> bool:
         return self.pid is None or runs(self.pid)
 
+    async def answers(self) -> bool:
+        """Whether the process runs and answers within ANSWER_SECONDS. A stopped one (SIGSTOP) only runs."""
+        if not self.alive:
+            return False
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                await (await self.playwright.request.new_context()).dispose()
+        except (TimeoutError, PlaywrightError):
+            return False
+        return True
+
+    def kill(self) -> None:
+        """End the driver and the browsers below it now."""
+        if self.pid is not None:
+            kill_tree(self.pid)
+
     async def stop(self) -> None:
         """Stop, at most STOP_SECONDS; then kill."""
         try:
@@ -44,8 +62,7 @@ class Driver:
                 await self.playwright.stop()
         except (TimeoutError, PlaywrightError):
             pass
-        if self.pid is not None:
-            kill_tree(self.pid)
+        self.kill()
 
 
 def _driver_pids() -> set[int]:

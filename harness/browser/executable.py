@@ -13,7 +13,8 @@ from harness.settings import BrowserSettings
 VARIABLE = "HARNESS_BROWSER_EXECUTABLE"
 HEADLESS_NAMES = ("chromium-headless-shell", "chrome-headless-shell", "headless_shell")
 FULL_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-INSTALL = "no browser found: run `playwright install chromium`, or install chromium or google-chrome"
+INSTALL = "no browser found: apt-get install chromium, run `playwright install chromium`, or install google-chrome"
+NO_WINDOW = "no browser that can show a window (only {} is installed): apt-get install chromium, or drop --headed"
 
 Which = Callable[[str], str | None]
 
@@ -23,10 +24,15 @@ def find(settings: BrowserSettings, own: Path, environment: Mapping[str, str], w
     asked = settings.executable or environment.get(VARIABLE)
     if asked:
         return _asked(asked, which)
-    for candidate in _candidates(settings.headed, own, which):
-        if candidate.is_file() and os.access(candidate, os.X_OK) and not _is_snap_stub(candidate):
-            return candidate
-    raise Failed(Failure("BROWSER_LAUNCH_FAILED", INSTALL))
+    found = next(filter(_starts, _candidates(settings.headed, own, which)), None)
+    if found is not None:
+        return found
+    shell = next(filter(_starts, _candidates(False, own, which)), None)
+    raise Failed(Failure("BROWSER_LAUNCH_FAILED", NO_WINDOW.format(shell.name) if shell else INSTALL))
+
+
+def _starts(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK) and not _is_snap_stub(path)
 
 
 def _asked(name: str, which: Which) -> Path:

@@ -17,6 +17,15 @@ matches => {
     const text = (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 60);
     return e.cloneNode(false).outerHTML.replace(/<\\/[^>]*>$/, '').slice(0, 200) + text;
   };
+  const shown = e => {
+    const box = e.getBoundingClientRect();
+    return box.width > 0 && box.height > 0 && e.checkVisibility({visibilityProperty: true});
+  };
+  const textOf = e => {
+    const copy = e.cloneNode(true);
+    for (const part of copy.querySelectorAll('script, style, noscript')) part.remove();
+    return (copy.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 1000);
+  };
   const first = matches[0];
   if (!first) {
     const names = new Set();
@@ -34,7 +43,9 @@ matches => {
     count: matches.length,
     matches: matches.slice(0, 5).map(short),
     names: [],
-    visible: box.width > 0 && box.height > 0 && first.checkVisibility({visibilityProperty: true}),
+    visible: shown(first),
+    visible_count: matches.filter(shown).length,
+    text: textOf(matches.find(shown) || first),
     disabled: first.matches(':disabled, :read-only:is(input, textarea)') || !!first.closest('[aria-disabled="true"]'),
     covered_by: free ? null : short(top),
     options: first.tagName === 'SELECT' ? [...first.options].slice(0, 50).map(o => o.value || o.label) : null,
@@ -60,6 +71,9 @@ class Facts:
     matches: tuple[str, ...] = ()
     similar: tuple[str, ...] = ()
     visible: bool = True
+    visible_count: int = 0
+    text: str = ""
+    """Of the first match that is visible, else of the first."""
     disabled: bool = False
     covered_by: str | None = None
     options: tuple[str, ...] | None = None
@@ -82,6 +96,8 @@ def facts_of(answer: dict[str, Any], selector: str) -> Facts:
         matches=tuple(answer["matches"]),
         similar=similar(selector, answer["names"]),
         visible=answer.get("visible", True),
+        visible_count=answer.get("visible_count", 0),
+        text=answer.get("text", ""),
         disabled=answer.get("disabled", False),
         covered_by=answer.get("covered_by"),
         options=None if options is None else tuple(options),

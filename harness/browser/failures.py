@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +13,10 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.call_log import CallLog
 from harness.browser.facts import Facts, ask
+from harness.browser.late_wait import late_wait
 from harness.browser.liveness import PROBE_SECONDS, blocked, dead, hung, no_answer, timed_out, unanswered, who_answers
 from harness.browser.network import net_error, net_failure, status_failure
-from harness.browser.scene import Scene
+from harness.browser.scene import Scene, seconds
 from harness.failure import Effect, Failed, Failure
 
 _INVALID = re.compile(
@@ -22,6 +24,7 @@ _INVALID = re.compile(
     r"|Element is not an? |Not a checkbox|iframe> was expected|Cannot type text into|Malformed value|Invalid selector"
     r"|Non-multiple file input|Node is not an|Failed to execute '(querySelector|evaluate)|cannot be filled"
 )
+_WAIT = "Step timeout: wait for "
 _DOWNLOAD = "Download is starting"
 _GONE = re.compile(r"not attached to the DOM|Frame was detached|Execution context was destroyed|page is navigating")
 _UNSTABLE = r"is not stable|detached from the DOM"
@@ -108,7 +111,7 @@ async def _too_late(text: str, scene: Scene) -> Failure:
         return failure
     if not page:
         return hung(scene, browser, log.effect)
-    return timed_out(scene) if scene.waits else element_failure(scene, facts, log)
+    return late_wait(scene, facts) if scene.waits else element_failure(scene, facts, log)
 
 
 async def _late_navigation(scene: Scene) -> Failure:
@@ -137,11 +140,11 @@ def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
     if facts is None:
         return replace(timed_out(scene), details=details)
     if facts.frame_missing:
-        message = f"no frame matches {scene.frame} (looked for {scene.patience:g}s)"
+        message = f"no frame matches {scene.frame} (looked for {seconds(scene.patience)})"
         return Failure("FRAME_NOT_FOUND", message, details=details)
     if facts.count == 0 and not log.says(_UNSTABLE):
         details |= {"similar": list(facts.similar)} if facts.similar else {}
-        message = f"no element matches {scene.selector} (looked for {scene.patience:g}s)"
+        message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
         return Failure("ELEMENT_NOT_FOUND", message, details=details)
     return _not_ready(scene, facts, log, details)
 
@@ -172,6 +175,18 @@ def navigation_failure(scene: Scene) -> Failure | None:
     if navigation is None or name is None or name == "ERR_ABORTED":
         return None
     return replace(net_failure(name, navigation.url, scene.policed, Effect.DONE), selector=scene.selector)
+
+
+def with_popups(failure: Failure, popups: Collection[str]) -> Failure:
+    """The failure with the new pages that were opened; what is missing here may be there."""
+    if not popups:
+        return failure
+    *_, last = popups
+    missing = failure.code == "ELEMENT_NOT_FOUND" or (
+        failure.code == "STEP_TIMEOUT" and failure.message.startswith(_WAIT)
+    )
+    message = f"{failure.message} (a new page was opened: {last})" if missing else failure.message
+    return replace(failure, message=message, details={**failure.details, "popups": list(popups)})
 
 
 def _words(text: str) -> dict[str, Any]:

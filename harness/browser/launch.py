@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from playwright.async_api import Browser, Playwright, StorageState
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Playwright, StorageState
 
 from harness.browser.chromium import Chromium
 from harness.browser.domains import resolver_rules
 from harness.browser.driver import Driver
 from harness.browser.executable import find
+from harness.browser.launch_failure import check_display, first_line, sandboxing_failed, why
 from harness.browser.request import SessionRequest
 from harness.browser.sandbox import no_sandbox_reason
 from harness.browser.session import PlaywrightSession
@@ -91,6 +93,7 @@ class Browsers:
                 tab = await Tab.open(chromium, request, self._clock, self.refusing_proxy, viewport, state)
         except (PlaywrightError, TimeoutError):
             chromium.kill()
+            self._forget(chromium)
             raise
         chromium.sessions += 1
         return tab, chromium
@@ -98,15 +101,19 @@ class Browsers:
     @staticmethod
     def _refused(error: Exception) -> Failure:
         code = "BROWSER_UNRESPONSIVE" if isinstance(error, TimeoutError) else "BROWSER_CRASHED"
-        return Failure(code, f"the browser gives no page: {_first_line(error)}", cause=error)
+        return Failure(code, f"the browser gives no page: {first_line(error)}", cause=error)
 
     async def release(self, chromium: Chromium) -> None:
         """A session is over."""
         chromium.sessions -= 1
         main = self._running.get(self._main_rules or "") is chromium
         if chromium.sessions <= 0 and not main:
-            self._running = {rules: known for rules, known in self._running.items() if known is not chromium}
+            self._forget(chromium)
             await chromium.close()
+
+    def _forget(self, chromium: Chromium) -> None:
+        """Give it to no further session; a killed process still runs for a moment."""
+        self._running = {rules: known for rules, known in self._running.items() if known is not chromium}
 
     async def close(self) -> None:
         """End every browser and Playwright itself. Bounded."""
@@ -132,7 +139,8 @@ class Browsers:
             return launched
 
     async def _live_driver(self) -> Driver:
-        if self._driver is not None and not self._driver.alive:
+        if self._driver is not None and not await self._driver.answers():
+            self._driver.kill()
             await self._driver.stop()
             self._driver = None
         if self._driver is None:
@@ -143,29 +151,38 @@ class Browsers:
         driver = await self._live_driver()
         own = Path(driver.playwright.chromium.executable_path)
         executable = None if self._settings.channel else find(self._settings, own, os.environ)
+        check_display(self._settings.headed, os.environ, sys.platform)
         unsandboxed = no_sandbox_reason()
-        args = [*_ARGS, *(["--no-sandbox"] if unsandboxed else []), *self._settings.args]
-        if rules:
-            args.append(f"--host-resolver-rules={rules}")
         try:
-            browser = await driver.playwright.chromium.launch(
-                executable_path=executable,
-                channel=self._settings.channel,
-                headless=not self._settings.headed,
-                slow_mo=self._settings.slowmo,
-                args=args,
-                timeout=LAUNCH_SECONDS * 1000,
-                env={**os.environ, "TMPDIR": str(self._temp)},
-                handle_sigint=False,
-            )
-            chromium = await Chromium.of(browser)
+            browser = await self._start(driver, executable, rules, sandbox=unsandboxed is None)
         except PlaywrightError as error:
-            message = f"the browser does not start: {executable or self._settings.channel}: {_first_line(error)}"
-            raise Failed(Failure("BROWSER_LAUNCH_FAILED", message, details={"log": error.message[-2000:]})) from error
+            if unsandboxed or not sandboxing_failed(error):
+                raise self._not_started(executable, error) from error
+            unsandboxed = "it cannot work here"
+            try:
+                browser = await self._start(driver, executable, rules, sandbox=False)
+            except PlaywrightError as again:
+                raise self._not_started(executable, again) from again
+        chromium = await Chromium.of(browser)
         sandbox = f"sandbox off ({unsandboxed})" if unsandboxed else "sandbox on"
         self.described = f"Chromium {browser.version} ({executable or self._settings.channel}), {sandbox}"
         return chromium
 
+    async def _start(self, driver: Driver, executable: Path | None, rules: str, *, sandbox: bool) -> Browser:
+        """Playwright itself adds --no-sandbox unless it is told to keep the sandbox."""
+        mapping = [f"--host-resolver-rules={rules}"] if rules else []
+        return await driver.playwright.chromium.launch(
+            executable_path=executable,
+            channel=self._settings.channel,
+            headless=not self._settings.headed,
+            slow_mo=self._settings.slowmo,
+            args=[*_ARGS, *self._settings.args, *mapping],
+            chromium_sandbox=sandbox,
+            timeout=LAUNCH_SECONDS * 1000,
+            env={**os.environ, "TMPDIR": str(self._temp)},
+            handle_sigint=False,
+        )
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    def _not_started(self, executable: Path | None, error: PlaywrightError) -> Failed:
+        message = f"the browser does not start: {executable or self._settings.channel}: {why(error)}"
+        return Failed(Failure("BROWSER_LAUNCH_FAILED", message, details={"log": error.message[-2000:]}))

@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from harness.browser.facts import answers
-from harness.browser.scene import Scene
+from harness.browser.scene import Scene, seconds
 from harness.browser.watch import Exchange
 from harness.failure import Effect, Failure
 
@@ -67,14 +67,14 @@ def hung(scene: Scene, browser_answers: bool, effect: Effect | None = None) -> F
     who = "the page" if browser_answers else "the browser"
     if effect is None:
         effect = Effect.POSSIBLE if scene.acts else Effect.NONE
-    message = f"{who} stopped answering: {scene.what} exceeded {scene.within:g}s"
+    message = f"{who} stopped answering: {scene.what} exceeded {seconds(scene.within)}"
     return Failure(code, message, details={"url": scene.page.url}, effect=effect, tainted=True)
 
 
 def timed_out(scene: Scene) -> Failure:
     """`Step timeout: ...` (specs/003)."""
     return Failure(
-        "STEP_TIMEOUT", f"Step timeout: {scene.what} exceeded {scene.within:g}s", details={"url": scene.page.url}
+        "STEP_TIMEOUT", f"Step timeout: {scene.what} exceeded {seconds(scene.within)}", details={"url": scene.page.url}
     )
 
 
@@ -86,5 +86,5 @@ async def who_answers(scene: Scene) -> tuple[bool, bool]:
 
 def no_answer(scene: Scene, navigation: Exchange, effect: Effect) -> Failure:
     """The server says nothing."""
-    message = f"no answer from {navigation.url} in {scene.within:g}s"
+    message = f"no answer from {navigation.url} in {seconds(scene.within)}"
     return Failure("NET_TIMEOUT", message, details={"url": navigation.url}, effect=effect)

@@ -12,6 +12,8 @@ from harness.browser.watch import PageWatch
 from harness.resilience import Clock
 from harness.spec.steps import Open, Step, Wait
 
+TEXT_LENGTH = 80
+
 
 @dataclass(frozen=True, slots=True)
 class Scene:
@@ -36,6 +38,8 @@ class Scene:
     """Whether the step only waits: then being late is all that can go wrong."""
     within: float = 0.0
     what: str = ""
+    text: str | None = None
+    """The text that a `wait` wants."""
     patience: float = 0.0
 
     def of_step(self, step: Step, patience: float) -> Scene:
@@ -48,6 +52,7 @@ class Scene:
             acts=not step.looks_only,
             opens=isinstance(step, Open),
             waits=isinstance(step, Wait),
+            text=wanted_text(step) if isinstance(step, Wait) else None,
             what=_what(step, target),
             patience=min(patience, self.within),
         )
@@ -56,4 +61,21 @@ class Scene:
 def _what(step: Step, target: str | None) -> str:
     if target is None:
         return step.describe()
-    return f"wait for {target}" if isinstance(step, Wait) else f"{step.act} {target}"
+    if not isinstance(step, Wait):
+        return f"{step.act} {target}"
+    text = wanted_text(step)
+    return f"wait for {target}" + ("" if text is None else f" with text {shortened(text)!r}")
+
+
+def wanted_text(step: Wait) -> str | None:
+    """The text that the awaited element is to have; a whole number is written without a point."""
+    return f"{step.value:g}" if isinstance(step.value, float) else step.value
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"
+
+
+def seconds(value: float) -> str:
+    """Seconds as people read them: one decimal at most."""
+    return f"{value:.1f}".removesuffix(".0") + "s"

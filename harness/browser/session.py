@@ -16,13 +16,13 @@ from harness.browser.actions import ACTIONS
 from harness.browser.attempt import Attempt
 from harness.browser.chromium import Chromium
 from harness.browser.facts import describe, locate
-from harness.browser.failures import failure_of, navigation_failure
+from harness.browser.failures import failure_of, navigation_failure, with_popups
 from harness.browser.liveness import PROBE_SECONDS, dead
 from harness.browser.navigation import go_to
 from harness.browser.network import status_failure
 from harness.browser.reading import read_between_pages, text_of
 from harness.browser.request import SessionRequest
-from harness.browser.scene import Scene
+from harness.browser.scene import Scene, seconds
 from harness.browser.storage import state_of
 from harness.browser.tab import Tab
 from harness.browser.transfer import free_path
@@ -127,7 +127,8 @@ class PlaywrightSession:
             await self._tab.stop_loading(GRACE)
         if failure.code == "ELEMENT_NOT_FOUND":
             self._unfound = failure.selector
-        return replace(failure, details={**failure.details, **self._surroundings()})
+        failure = replace(failure, details={**failure.details, **self._surroundings()})
+        return with_popups(failure, self._tab.watch.popups)
 
     def _passed(self, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
@@ -149,7 +150,7 @@ class PlaywrightSession:
             async with asyncio.timeout(patience + GRACE):
                 return await text_of(locate(self._tab.page, selector, frame), max(patience, 0.02) * 1000)
         except (PlaywrightError, TimeoutError) as error:
-            return await failure_of(error, scene)
+            return with_popups(await failure_of(error, scene), self._tab.watch.popups)
 
     async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
         scene = replace(self._scene(within), selector=selector, what=f"{function}({selector or ''})")
@@ -192,7 +193,7 @@ class PlaywrightSession:
         except Failed as error:
             return error.failure
         except TimeoutError:
-            return Failure("BROWSER_UNRESPONSIVE", f"no new page in {within:g}s", tainted=True)
+            return Failure("BROWSER_UNRESPONSIVE", f"no new page in {seconds(within)}", tainted=True)
         self._closed = False
         self._recordings += [self._tab.har] if self._tab.har else []
         if traced:

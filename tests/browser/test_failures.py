@@ -44,13 +44,14 @@ def test_network_errors(run: Any, stage: Stage, path: str, code: str, net_error:
         (f"http://{DEAD}/", "NET_CONNECTION_REFUSED"),
         ("http://nowhere.invalid/", "NET_DNS"),
         ("http://127.0.0.1:25/", "NET_BLOCKED"),
-        (f"https://{SHOP}/", "NET_TLS"),
+        ("https://127.0.0.1:{port}/", "NET_TLS"),
     ],
 )
 def test_hosts_that_cannot_be_reached(run: Any, stage: Stage, url: str, code: str) -> None:
     async def body() -> None:
         session = await stage.session()
-        failure = await failed(session, {"act": "open", "url": url}, within=4)
+        step = {"act": "open", "url": url.format(port=stage.site.port)}
+        failure = await failed(session, step, within=4)
         assert (failure.code, failure.effect) == (code, Effect.NONE)
 
     run(body())
@@ -176,7 +177,79 @@ def test_what_a_failure_tells(run: Any, stage: Stage) -> None:
         option = await failed(session, {"act": "select", "selector": "#colour", "value": "Blue"})
         assert option.details["options"] == ["r", "g"]
         late = await failed(session, {"act": "wait", "selector": "#never"}, within=0.5)
-        assert late.message == "Step timeout: wait for #never exceeded 0.5s"
+        assert late.message == "Step timeout: wait for #never exceeded 0.5s: no element matches"
+
+    run(body())
+
+
+LONG = "x" * 100
+
+
+@pytest.mark.parametrize(
+    ("step", "message", "count"),
+    [
+        ({"selector": "#out", "value": "Nope"}, "#out with text 'Nope' exceeded 0.5s: its text is 'nothing'", 1),
+        ({"selector": "#out", "value": 7}, "#out with text '7' exceeded 0.5s: its text is 'nothing'", 1),
+        (
+            {"selector": ".dup", "value": "three"},
+            ".dup with text 'three' exceeded 0.5s: 2 elements match, the first visible one's text is 'one'",
+            2,
+        ),
+        ({"selector": "#hidden"}, "#hidden exceeded 0.5s: 1 element matches, none is visible", 1),
+        (
+            {"selector": "#hidden", "value": "x"},
+            "#hidden with text 'x' exceeded 0.5s: 1 element matches, none is visible",
+            1,
+        ),
+        ({"selector": "#in", "frame": "#no"}, "#in exceeded 0.5s: no frame matches #no", 0),
+        ({"selector": "#long", "value": "no"}, f"#long with text 'no' exceeded 0.5s: its text is '{LONG[:79]}…'", 1),
+    ],
+)
+def test_what_a_late_wait_found_instead(run: Any, stage: Stage, step: dict[str, Any], message: str, count: int) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        await session._tab.page.evaluate(
+            "t => { bottom.id = 'long'; document.getElementById('long').textContent = t }", LONG
+        )
+        failure = await failed(session, {"act": "wait", **step}, within=0.54)
+        assert failure.code == "STEP_TIMEOUT"
+        assert failure.message == f"Step timeout: wait for {message}"
+        assert failure.details["count"] == count
+
+    run(body())
+
+
+@pytest.mark.parametrize("act", ["wait", "click", "text"])
+def test_a_missing_element_may_be_on_the_new_page(run: Any, stage: Stage, act: str) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        before = await failed(session, {"act": "click", "selector": "#nowhere"})
+        assert "new page" not in before.message
+        await passed(session, {"act": "click", "selector": "#popup"})
+        await asyncio.sleep(0.2)
+        if act == "text":
+            outcome = await session.text("#nowhere", None, 0.3)
+            assert isinstance(outcome, Failure)
+        else:
+            outcome = await failed(session, {"act": act, "selector": "#nowhere"})
+        assert outcome.details["popups"] == [f"http://{SHOP}/popup"]
+        assert outcome.message.endswith(f" (a new page was opened: http://{SHOP}/popup)")
+        covered = await failed(session, {"act": "click", "selector": "#covered"})
+        assert covered.details["popups"]
+        assert "new page" not in covered.message
+
+    run(body())
+
+
+def test_https_of_a_service_is_refused_at_once(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        for act in ("open", "api"):
+            failure = await failed(session, {"act": act, "url": f"https://{SHOP}/saved?x=1"}, within=4)
+            assert (failure.code, failure.effect) == ("INVALID_INPUT", Effect.NONE)
+            assert failure.message == (
+                f"https is not available for hosts of [tool.harness.services]: write http://{SHOP}/saved?x=1"
+            )
 
     run(body())
 
@@ -275,6 +348,33 @@ def test_driver_killed(run: Any, stage: Stage) -> None:
             assert (failure.code, failure.tainted) == ("DRIVER_GONE", True)
             assert await session.renew(10) is None
             await passed(session, {"act": "click", "selector": "#plain"})
+        finally:
+            await own.close()
+
+    run(body())
+
+
+def test_driver_stopped(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def body() -> None:
+        temp = stage.folder / "tmp"
+        temp.mkdir()
+        own = Browsers(BrowserSettings(), SystemClock(), temp=temp)
+        mine = Stage(own, stage.site, temp)
+        try:
+            await mine.session()
+            before = own._driver
+            assert before is not None
+            assert before.pid is not None
+            monkeypatch.setattr("harness.browser.launch.OPEN_SECONDS", 0.5)
+            monkeypatch.setattr("harness.browser.driver.ANSWER_SECONDS", 0.5)
+            os.kill(before.pid, signal.SIGSTOP)
+            opening = asyncio.ensure_future(mine.session())
+            await asyncio.sleep(0.6)
+            monkeypatch.setattr("harness.browser.launch.OPEN_SECONDS", 10)
+            session = await opening
+            assert own._driver is not before
+            assert not before.alive
+            await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
         finally:
             await own.close()
 

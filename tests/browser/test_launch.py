@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,24 @@ def test_many_sessions_at_once(run: Any, stage: Stage) -> None:
             *(stage.session(world=f"w{n}", hosts={SHOP: stage.site.port}) for n in range(4))
         )
         assert len({session._chromium.pid for session in sessions}) == 1
+
+    run(body())
+
+
+def test_where_the_sandbox_cannot_work_it_is_off_and_that_is_said(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.browser.launch.no_sandbox_reason", lambda: None)
+
+    async def body() -> None:
+        browsers = Browsers(BrowserSettings(), SystemClock(), temp=tmp_path)
+        session = await browsers.open_session(SessionRequest(world="w", folder=tmp_path, uploads=tmp_path))
+        command = psutil.Process(session._chromium.pid).cmdline()
+        await session.close()
+        await browsers.close()
+        assert ("--no-sandbox" in command) is ("sandbox off" in browsers.described)
+        if os.geteuid() == 0:
+            assert "sandbox off (it cannot work here)" in browsers.described
 
     run(body())
 
@@ -121,3 +140,39 @@ def test_nothing_is_left_after_close(run: Any, stage: Stage) -> None:
         assert gone
 
     run(body())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells beforehand whether there is a display")
+def test_a_window_without_a_display(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DISPLAY", raising=False)
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    message = refused(run, tmp_path, BrowserSettings(headed=True))
+    assert message == ("a browser window needs a display, and DISPLAY is not set: drop --headed, or run under xvfb-run")
+
+
+def test_the_browsers_last_words_are_told(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DISPLAY", ":4711")
+    monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
+    message = refused(run, tmp_path, BrowserSettings(headed=True))
+    assert "Missing X server or $DISPLAY" in message
+    assert "has been closed" not in message
+
+
+def test_the_exit_code_when_it_says_nothing(run: Any, tmp_path: Path) -> None:
+    message = refused(run, tmp_path, BrowserSettings(executable="/bin/false"))
+    assert message.endswith("/bin/false: it ended with exit code 1")
+
+
+def refused(run: Any, folder: Path, settings: BrowserSettings) -> str:
+    async def body() -> str:
+        browsers = Browsers(settings, SystemClock(), temp=folder)
+        try:
+            with pytest.raises(Failed) as raised:
+                await browsers.open_session(request(folder))
+        finally:
+            await browsers.close()
+        assert raised.value.failure.code == "BROWSER_LAUNCH_FAILED"
+        return raised.value.failure.message
+
+    answer: str = run(body())
+    return answer
