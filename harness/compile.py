@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from harness.settings import Settings
 from harness.spec.checks import check_spec, check_steps
 from harness.spec.expressions import environment_names
 from harness.spec.faults import Fault
+from harness.spec.hiding import HIDDEN, Hide, hiding
 from harness.spec.interpolate import (
     BadReferenceError,
     Scope,
@@ -53,7 +54,8 @@ def compile_plan(
     """
     environ = os.environ if environ is None else environ
     spec, origin, here = _taken_apart(task, source)
-    _refuse(check_spec(spec, origin, folder := folder or here, frozenset(settings.channels) or None, environ))
+    hide = hiding(secrets := _secrets(spec, environ))
+    _refuse(check_spec(spec, origin, folder := folder or here, frozenset(settings.channels) or None, environ), hide)
     key, work = key or slug(spec.task_id), _Work(spec, settings, environ, origin)
     steps = work.steps()
     plan = Plan(
@@ -71,11 +73,11 @@ def compile_plan(
         folder=folder,
         source=source or origin.file,
         start=datetime.fromisoformat(spec.time) if spec.time else None,
-        secrets=_secrets(spec, environ),
+        secrets=secrets,
         heal=settings.heal,
         strict=settings.strict,
     )
-    _refuse([*work.problems, *check_steps(steps, origin, folder)])
+    _refuse([*work.problems, *check_steps(steps, origin, folder, hide)], hide)
     return plan
 
 
@@ -87,12 +89,29 @@ def _taken_apart(task: Loaded | TaskSpec, source: str | None) -> tuple[TaskSpec,
 
 
 def _secrets(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(environ[name] for name in environment_names(spec) if environ[name]))
+    return tuple(dict.fromkeys(environ[name] for name in environment_names(spec) if environ.get(name)))
 
 
-def _refuse(problems: list[Problem]) -> None:
+def _refuse(problems: list[Problem], hide: Hide) -> None:
     if errors := [problem for problem in problems if problem.severity == "error"]:
-        raise SpecError(errors)
+        raise SpecError(_hidden(problem, hide) for problem in errors)
+
+
+def _hidden(problem: Problem, hide: Hide) -> Problem:
+    """Without secrets; its place is never made of values."""
+    return replace(
+        problem,
+        message=hide(problem.message),
+        expected=hide(problem.expected),
+        found=hide(problem.found),
+        hint=hide(problem.hint),
+    )
+
+
+def _scope(spec: TaskSpec, environ: Mapping[str, str]) -> Scope:
+    """Inputs and persona may refer to variables themselves."""
+    early = Scope(environ=environ)
+    return Scope(interpolate(spec.inputs, early), interpolate(spec.persona, early), environ)
 
 
 @dataclass(slots=True)
@@ -107,9 +126,7 @@ class _Work:
     scope: Scope = field(init=False)
 
     def __post_init__(self) -> None:
-        early = Scope(environ=self.environ)
-        inputs, persona = (interpolate(value, early) for value in (self.spec.inputs, self.spec.persona))
-        self.scope = Scope(inputs=inputs, persona=persona, environ=self.environ)
+        self.scope = _scope(self.spec, self.environ)
 
     def steps(self) -> tuple[Step, ...]:
         return tuple(self._step(number, step) for number, step in enumerate(self.spec.steps))
@@ -141,9 +158,20 @@ class _Work:
         for number, text in enumerate(getattr(self.spec, name)):
             try:
                 made.append(parse(interpolate_criterion(text, self.scope, last=False)))
-            except (BadReferenceError, CriterionError) as error:
+            except BadReferenceError as error:
                 self.problems.append(self.origin.problem((name, number), str(error)))
+            except CriterionError:
+                self.problems.append(self.origin.problem((name, number), self._unreadable(text)))
         return tuple(made)
+
+    def _unreadable(self, text: str) -> str:
+        """What is wrong with a criterion, told without the values of variables: an error quotes parts of them."""
+        hidden = _scope(self.spec, dict.fromkeys(environment_names(self.spec), HIDDEN))
+        try:
+            parse(interpolate_criterion(text, hidden, last=False))
+        except CriterionError as error:
+            return str(error)
+        return "cannot be read once the values of its environment variables are filled in"
 
     def spec_as_run(self) -> TaskSpec:
         """The spec with everything interpolated that is read from it while the task runs."""

@@ -10,7 +10,10 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from harness.failure import CATALOG
 from harness.spec.expressions import expression_problems, reference_problems, unknown_channel
 from harness.spec.faults import DelayedState, Refuse
+from harness.spec.hiding import HIDDEN, Hide
+from harness.spec.marks import mark_problems
 from harness.spec.origin import Origin
+from harness.spec.planned import planned_problems
 from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
 from harness.spec.steps import Api, Open, Step, Upload
 from harness.spec.suite import check_suite
@@ -23,14 +26,6 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _HOST = re.compile(r"[^\s/:?#@]+")
 SCHEMES = ("http", "https", "about")
-
-_LATER = {
-    "checkpoints": "checkpoints",
-    "state_bindings": "state bindings",
-    "repairs": "repairs",
-    "budget": "a budget",
-    "parametrize": "parametrize",
-}
 
 
 def check_spec(
@@ -46,7 +41,9 @@ def check_spec(
         *_no_steps(spec, origin),
         *_time(spec, origin),
         *_domains(spec, origin),
-        *_later(spec, origin),
+        *mark_problems(spec, origin),
+        *planned_problems(spec, origin),
+        *_unscored(spec, origin),
         *check_steps(spec.steps, origin, folder),
         *_faults(spec, origin, channels),
         *_expect(spec, origin),
@@ -107,42 +104,37 @@ _UNSCORED = ("scoring_checkpoints", "rubrics")
 """Every real file carries them, so they are not refused."""
 
 
-def _later(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """What the schema of specs/003 names and this version does not do is refused, never ignored."""
-    for name, words in _LATER.items():
-        if getattr(spec, name):
-            yield origin.problem((name,), f"{words} is not available in this version", hint=f"drop `{name}`", key=True)
+def _unscored(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for name in _UNSCORED:
         if getattr(spec, name):
             message = "tasks are not scored in this version: it is checked, and has no effect"
             yield origin.problem((name,), message, key=True, severity="warning")
-    if spec.fallback_plan.enabled:
-        yield origin.problem(("fallback_plan", "enabled"), "a fallback plan is not available in this version")
-    for rule, strategy in spec.error_recovery.unavailable():
-        path = ("error_recovery", rule)
-        yield origin.problem(path, f"the strategy `{strategy}` of {rule} is not available in this version")
 
 
-def check_steps(steps: tuple[Step, ...], origin: Origin, folder: Path) -> Iterator[Problem]:
-    """Files to upload, URLs and names of screenshots. What still holds a reference is looked at when it is resolved."""
+def check_steps(steps: tuple[Step, ...], origin: Origin, folder: Path, hide: Hide = str) -> Iterator[Problem]:
+    """Files to upload, URLs and names of screenshots. What still holds a reference is looked at when it is resolved.
+
+    `hide` takes secrets out of what is shown of a step.
+    """
     for number, step in enumerate(steps):
         path: Way = ("steps", number)
         if isinstance(step, Upload):
-            yield from _uploads(step, path, origin, folder)
+            yield from _uploads(step, path, origin, folder, hide)
         if isinstance(step, Open | Api) and (found := _SCHEME.match(step.url)) and found[1].lower() not in SCHEMES:
             hint = "write http:// in front of a host" if "." in found[1] or found[1] == "localhost" else ""
-            message = f"URLs of the scheme `{found[1]}:` are not allowed"
+            scheme = found[1] if hide(step.url).startswith(found[0]) else HIDDEN  # it may be a part of a secret
+            message = f"URLs of the scheme `{scheme}:` are not allowed"
             yield origin.problem((*path, "url"), message, expected=listed(SCHEMES[:2]), hint=hint)
         if step.screenshot_id and "${" not in step.screenshot_id and (problem := _name_problem(step.screenshot_id)):
             yield origin.problem((*path, "screenshot_id"), f"a screenshot_id {problem}")
 
 
-def _uploads(step: Upload, path: Way, origin: Origin, folder: Path) -> Iterator[Problem]:
+def _uploads(step: Upload, path: Way, origin: Origin, folder: Path, hide: Hide) -> Iterator[Problem]:
     several = isinstance(step.value, list)
     for number, name in enumerate([step.value] if isinstance(step.value, str) else step.value):
         place: Way = (*path, "value", number) if several else (*path, "value")
         if "${" not in name and (problem := _upload_problem(name, folder)):
-            yield origin.problem(place, problem, expected="a file in the task's folder", found=shown(name))
+            yield origin.problem(place, problem, expected="a file in the task's folder", found=shown(hide(name)))
 
 
 def _upload_problem(name: str, folder: Path) -> str | None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way, did_you_mean, listed, misspelt, shown
 from harness.spec.steps import PLANNED_ACTS
-from harness.spec.vocabulary import choices_at, keys_at, tag_at
+from harness.spec.vocabulary import keys_at, offered_at, offered_keys_at, tag_at
 
 _EXPECTED = {
     "string_type": "text",
@@ -89,7 +89,7 @@ def _plain(path: Way, error: Any, origin: Origin) -> Problem | None:
         case "missing":
             return origin.problem(path, f"the key `{path[-1]}` is missing")
         case "union_tag_not_found":
-            return origin.problem(path, f"the key `{tag_at(path)}` is missing", expected=listed(choices_at(path)))
+            return origin.problem(path, f"the key `{tag_at(path)}` is missing", expected=listed(offered_at(path)))
         case "value_error":
             return origin.problem(path, str(error["ctx"]["error"]))
         case _:
@@ -134,7 +134,7 @@ def _takes_list(errors: list[Any]) -> bool:
 
 def _unknown_choice(path: Way, value: Any, origin: Origin) -> Problem:
     """An act, strategy or kind of fault that there is not, or not yet."""
-    tag, choices = tag_at(path) or "", choices_at(path)
+    tag, choices = tag_at(path) or "", offered_at(path)
     place, word = ((*path, tag), value.get(tag)) if isinstance(value, dict) else (path, value)
     if not isinstance(word, str):
         return origin.problem(place, f"not a known {tag}", expected=listed(choices), found=shown(word))
@@ -148,7 +148,7 @@ def _unknown_choice(path: Way, value: Any, origin: Origin) -> Problem:
 def unknown_key(path: Way, data: Any, origin: Origin) -> Problem:
     """A key that the mapping around it does not take."""
     around, key = path[:-1], str(path[-1])
-    known = [name for name in keys_at(around, at(data, around)) if name != "$schema"]
+    known = offered_keys_at(around, at(data, around))
     hint = did_you_mean(key, known)
     expected = listed(known) if known and len(known) < 30 else ""
     return origin.problem(path, f"unknown key `{key}`", expected=expected, hint=hint, key=True)

@@ -13,9 +13,10 @@ from harness.spec.complaints import complaints
 from harness.spec.memory import MemoryKV, is_entry, plain_values
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, SpecError, Way, shown
-from harness.spec.source import Source, read_mapping
+from harness.spec.source import Source, read_mapping, read_source
 
 TRACE_FILE = "oracle_trace.json"
+_TRACE = '{"task_id": ..., "steps": [...]}, or the list of steps'
 MEMORY_FILES = {"memory": "initial_memory.json", "expected_memory": "expected_memory.json"}
 
 
@@ -41,9 +42,14 @@ def gather(main: Source, folder: Path) -> Gathered:
             message, here = f"{file} is not used: `{name}` stands here", Origin(main.file, main)
             warnings.append(here.problem((name,), message, key=True, severity="warning"))
             continue
-        part = read_mapping(path)
-        parts[name] = (part, ("steps",) if name == "steps" else ())
-        data[name] = _steps(part, data, warnings) if name == "steps" else _memory(part, warnings)
+        if name == "steps":
+            part = read_source(path)
+            parts[name] = (part, () if isinstance(part.data, list) else ("steps",))
+            data[name] = _steps(part, data, warnings)
+        else:
+            part = read_mapping(path)
+            parts[name] = (part, ())
+            data[name] = _memory(part, warnings)
     if "steps" not in data:
         raise SpecError([_no_steps(main, folder)])
     return Gathered(data, Origin(main.file, main, parts), tuple(warnings))
@@ -55,10 +61,17 @@ def _no_steps(main: Source, folder: Path) -> Problem:
 
 
 def _steps(trace: Source, data: dict[str, Any], warnings: list[Problem]) -> Any:
-    """The steps of a trace. It may carry keys of its own; that it is the trace of another task is worth a word."""
+    """The steps of a trace, which may be the plain list of them.
+
+    A trace may carry keys of its own; that it is the trace of another task is worth a word.
+    """
     origin = Origin(trace.file, trace)
+    if isinstance(trace.data, list):
+        return trace.data
+    if not isinstance(trace.data, dict):
+        raise SpecError([origin.problem((), "not a trace", expected=_TRACE, found=shown(trace.data))])
     if "steps" not in trace.data:
-        raise SpecError([origin.problem(("steps",), "the key `steps` is missing", expected="a list of steps")])
+        raise SpecError([origin.problem(("steps",), "the key `steps` is missing", expected=_TRACE)])
     theirs, ours = trace.data.get("task_id"), data.get("task_id")
     if theirs is not None and theirs != ours:
         message, expected = "the trace is of another task", shown(ours)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
@@ -106,10 +107,11 @@ def _check_references(path: Way, text: str, memory: bool, scope: Scope) -> None:
 
 
 def environment_names(spec: TaskSpec) -> Iterator[str]:
-    """The variables the task refers to. Raises BadReferenceError for a malformed reference."""
+    """The variables the task refers to. Of malformed references `reference_problems` tells."""
     for _, text, _ in interpolated(spec):
         if "${" in text:
-            yield from (wanted.name for _, wanted in references(text) if wanted.namespace == "env")
+            with suppress(BadReferenceError):
+                yield from [wanted.name for _, wanted in references(text) if wanted.namespace == "env"]
 
 
 def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:

@@ -17,6 +17,7 @@ from harness.spec.complaints import complaints, stray_keys
 from harness.spec.directory import Gathered, gather
 from harness.spec.loaded import SPEC_FILE, Loaded
 from harness.spec.origin import Origin
+from harness.spec.planned import without_planned
 from harness.spec.problems import Problem, SpecError
 from harness.spec.salvage import idle_settings, salvaged
 from harness.spec.source import file_label, read_mapping
@@ -89,8 +90,9 @@ def _checked(
 ) -> tuple[TaskSpec | None, list[Problem]]:
     """The task, unless its types are wrong, and all that is wrong or odd."""
     origin = gathered.origin
-    data, idle = idle_settings(gathered.data, origin)
-    problems = [*gathered.warnings, *idle]
+    data, planned = without_planned(gathered.data, origin)
+    data, idle = idle_settings(data, origin)
+    problems = [*gathered.warnings, *planned, *idle]
     strays = [key for key in data if key not in TaskSpec.model_fields]
     problems += stray_keys(strays, data, origin)
     try:

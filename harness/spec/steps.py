@@ -57,6 +57,11 @@ class ElementStep(StepBase):
 
     selector: str = Field(min_length=1, max_length=2000)
     frame: str | None = Field(None, max_length=2000, description="Selector of the iframe the element is in.")
+
+
+class ForcibleStep(ElementStep):
+    """An act that the browser can be told to do without waiting for the element to be ready."""
+
     force: bool = Field(False, description="Act even when the element is covered or not ready.")
 
 
@@ -70,13 +75,13 @@ class Open(StepBase):
         return f"open {self.url}"
 
 
-class Click(ElementStep):
+class Click(ForcibleStep):
     """Click an element."""
 
     act: Literal["click"] = "click"
 
 
-class Type(ElementStep):
+class Type(ForcibleStep):
     """Replace the content of a field."""
 
     act: Literal["type"] = "type"
@@ -86,7 +91,7 @@ class Type(ElementStep):
         return f"type {self.selector} = {str(self.value)!r}"
 
 
-class Select(ElementStep):
+class Select(ForcibleStep):
     """Choose options of a list: by value, else by label; several with a list."""
 
     act: Literal["select"] = "select"
@@ -118,7 +123,7 @@ class Press(StepBase):
         return f"press {self.value}" + (f" on {self.selector}" if self.selector else "")
 
 
-class Check(ElementStep):
+class Check(ForcibleStep):
     """Tick a box or choose a radio button."""
 
     act: Literal["check"] = "check"
@@ -172,7 +177,7 @@ class Upload(ElementStep):
         return f"upload {self.selector} = {self.value!r}"
 
 
-class Download(ElementStep):
+class Download(ForcibleStep):
     """Click what starts a download and keep the file; `value` is the file name expected."""
 
     act: Literal["download"] = "download"

@@ -13,6 +13,10 @@ from harness.spec.faults import Fault
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
+TAG = r"[A-Za-z][A-Za-z0-9_-]*"
+FAMILY = r"[A-Za-z0-9_-]+"
+"""Both become names of pytest marks, a family as `family_<x>`; checked in `marks`, in plain words."""
+
 FinalState = Literal["completed", "partial_success", "failed", "aborted"]
 
 
@@ -74,7 +78,7 @@ class TaskSpec(BaseModel):
     model_config = ConfigDict(validate_assignment=True, extra="allow")
 
     task_id: str = Field(min_length=1, max_length=200)
-    family: str | None = None
+    family: str | None = Field(None, json_schema_extra={"pattern": f"^{FAMILY}$"})
     episode_id: str | None = None
     priority: int = Field(3, ge=1, le=5, description="1 is the most urgent.")
     seed: int = 0
@@ -91,7 +95,7 @@ class TaskSpec(BaseModel):
     rubrics: dict[str, float] = Field(default_factory=dict)
     scoring_checkpoints: tuple[ScoringCheckpoint, ...] = ()
     dependencies: tuple[str, ...] = ()
-    tags: tuple[str, ...] = ()
+    tags: tuple[Annotated[str, Field(json_schema_extra={"pattern": f"^{TAG}$"})], ...] = ()
     timeout: int = Field(300, ge=10, le=3600, description="The whole task, recovery included, in seconds.")
     step_timeout: int = Field(30, ge=1, le=300, description="One attempt of a step, in seconds.")
     error_recovery: Annotated[Rulebook, BeforeValidator(_with_tuples)] = Rulebook()

@@ -102,6 +102,50 @@ def test_values_are_checked_once_they_are_known() -> None:
     assert [problem.path for problem in caught.value.problems] == ["steps[2]", "steps[0].url", "steps[1].value"]
 
 
+SECRETS = ["hunter2-secret", "s" * 100, 'it\'s \\ "quoted"', "line\nbreak", "javascript:steal-this"]
+
+
+def refused_with(secret: str, **fields: Any) -> str:
+    with pytest.raises(SpecError) as caught:
+        compiled(environ={"PW": secret}, **fields)
+    assert len(caught.value.problems) == 1
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("value", ["${env:PW}", "${inputs.pw}", "files/${env:PW}.png", "x" * 50 + "${env:PW}"])
+def test_problems_do_not_tell_secrets(value: str, secret: str) -> None:
+    words = refused_with(secret, inputs={"pw": "${env:PW}"}, steps=[{"act": "upload", "selector": "a", "value": value}])
+    assert "there is no such file" in words
+    assert "[redacted]" in words or value[0] == "x"
+    assert not any(part in words for part in (secret[:8], repr(secret)[1:7]))
+
+
+@pytest.mark.parametrize("url", ["${env:PW}", "java${env:PW}"])
+def test_a_scheme_out_of_a_secret_is_not_told(url: str) -> None:
+    words = refused_with("script:steal-this", steps=[{"act": "open", "url": url}])
+    assert "URLs of the scheme `[redacted]:` are not allowed" in words
+    assert "script" not in words
+
+
+@pytest.mark.parametrize("secret", ["hunter2-[", "h" * 200 + "["])
+def test_a_criterion_broken_by_a_secret_does_not_tell_it(secret: str) -> None:
+    words = refused_with(secret, success_criteria=["text('#a') matches '${env:PW}'"])
+    assert "success_criteria[0]: cannot be read once" in words
+    assert "hunter" not in words
+    assert "hhh" not in words
+
+
+def test_secrets_that_the_file_itself_holds_are_hidden_too() -> None:
+    words = refused_with("s3cret", inputs={"pw": "${env:PW}"}, task_id="../s3cret")
+    assert "found: text '../[redacted]'" in words
+
+
+def test_a_broken_reference_beside_a_variable_is_told() -> None:
+    words = refused_with("s3cret", goal="${env:PW} ${nope.x}")
+    assert "${nope.x}: not a known reference" in words
+
+
 def test_a_task_without_steps_cannot_be_run() -> None:
     with pytest.raises(SpecError, match="no steps"):
         compiled(steps=[])

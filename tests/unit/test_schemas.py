@@ -159,6 +159,11 @@ def test_what_comes_later_is_valid_and_refused_in_clear_words(example: str, tmp_
         {"error_recovery": {"on_network_error": {"max_retry": 1}}},
         {"error_recovery": {"on_tmeout": "abort"}},
         {"faults": [{"kind": "refus", "host": "a"}]},
+        {"tags": ["_x"]},
+        {"tags": ["a b"]},
+        {"family": "a b"},
+        {"steps": [{"act": "upload", "selector": "a", "value": "${memory.f}", "force": True}]},
+        {"steps": [{"act": "submit", "selector": "a", "force": True}]},
     ],
 )
 def test_what_does_not_load_is_not_valid(fields: dict[str, Any], tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
+from harness.spec.marks import TAKEN
 from tests.unit.spec.files import HEAD, problems, write
 
 
@@ -121,7 +122,9 @@ BROKEN = {
     ),
     # Recovery
     "strategy-unknown": Broken(
-        after("error_recovery: {on_timeout: abrt}\n"), "5:30", ("not a known strategy", "`abort`?", "skip_step")
+        after("error_recovery: {on_timeout: abrt}\n"),
+        "5:30",
+        ("not a known strategy", "`abort`?", "capture_state_and_abort or abort\n"),
     ),
     "strategy-of-another-rule": Broken(
         after("error_recovery: {on_network_error: {strategy: skip_step}}\n"), "5:47", ("retry, exponential_backoff or",)
@@ -148,6 +151,38 @@ BROKEN = {
     "repairs": Broken(after("repairs: [{a: b}]\n"), "5:1", ("not available in this version",)),
     "budget": Broken(after("budget: {steps: 5}\n"), "5:1", ("not available in this version",)),
     "parametrize": Broken(after("parametrize: [{a: b}]\n"), "5:1", ("not available in this version",)),
+    "checkpoints-of-another-type": Broken(
+        after("checkpoints: [{id: a}]\n"), "5:1", ("checkpoints is not available in this version",)
+    ),
+    "budget-of-another-type": Broken(after("budget: 3\n"), "5:1", ("a budget is not available in this version",)),
+    "fallback-plan-text": Broken(after("fallback_plan: B2\n"), "5:1", ("fallback plan is not available",)),
+    "inconsistency-misspelt": Broken(
+        after("error_recovery: {on_state_inconsistency: {strategy: trust_en}}\n"),
+        "5:42",
+        ("on_state_inconsistency is not available in this version",),
+    ),
+    # Marks
+    "tag-underscore": Broken(after("tags: [shop, _x]\n"), "5:14", ("tags[1]", "not a tag", "found: text '_x'")),
+    "tag-colon": Broken(after("tags: ['x:y']\n"), "5:8", ("not a tag", "a letter, then letters, digits")),
+    "tag-space": Broken(after("tags:\n- a b\n"), "6:3", ("not a tag",)),
+    "tag-newline": Broken(after('tags: ["a\\n"]\n'), "5:8", ("not a tag",)),
+    "tag-empty": Broken(after("tags: ['']\n"), "5:8", ("not a tag",)),
+    **{
+        f"tag-{tag}": Broken(after(f"tags: [{tag}]\n"), "5:8", (f"the tag `{tag}` is a mark with a meaning",))
+        for tag in (*sorted(TAKEN), "allure_label", "allure_x")
+    },
+    "family-space": Broken(after("family: a b\n"), "5:9", ("not a family", "found: text 'a b'")),
+    "family-empty": Broken(after("family: ''\n"), "5:9", ("not a family",)),
+    # Acts that take no `force`
+    **{
+        f"force-{act}": Broken(
+            steps(f"{{act: {act}, force: true, selector: a{more}}}"), f"3:{13 + len(act)}", ("unknown key `force`",)
+        )
+        for act, more in {"submit": "", "press": ", value: Enter", "scroll": "", "wait": ""}.items()
+    },
+    "force-upload": Broken(
+        steps("{act: upload, force: true, selector: a, value: '${memory.f}'}"), "3:19", ("`force`",)
+    ),
     # Criteria
     "bad-criterion": Broken(
         after("success_criteria:\n  - \"text('#a') = 'b'\"\n"), "6:17", ("at character 12", "^", "success_criteria[0]")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.spec.load import load_file
+from harness.spec.marks import TAKEN
+from tests.unit.spec.files import HEAD, loaded
 
 
 def test_what_is_not_scored_is_said(tmp_path: Path) -> None:
@@ -14,3 +16,13 @@ def test_what_is_not_scored_is_said(tmp_path: Path) -> None:
     warnings = load_file(path).warnings
     assert [(each.path, each.line) for each in warnings] == [("scoring_checkpoints", 5), ("rubrics", 4)]
     assert all("not scored in this version" in each.message for each in warnings)
+
+
+def test_tags_that_are_marks() -> None:
+    assert {"skip", "skipif", "xfail", "parametrize", "usefixtures", "flaky", "timeout", "taskspec"} <= TAKEN
+
+
+def test_plain_tags_and_families_are_taken(tmp_path: Path) -> None:
+    spec = loaded(tmp_path, HEAD + "tags: [shop, shop, a-1_b, skipping, Smoke]\nfamily: 2-B_x\n").spec
+    assert spec.tags == ("shop", "shop", "a-1_b", "skipping", "Smoke")
+    assert spec.family == "2-B_x"

@@ -35,6 +35,13 @@ def test_spec_trace_and_memory_make_one_task(tmp_path: Path) -> None:
         assert found.names == ("T-1", tmp_path.name)
 
 
+def test_a_trace_may_be_the_list_of_steps(tmp_path: Path) -> None:
+    where = folder(tmp_path, task_spec=SPEC, oracle_trace='[\n{"act": "open", "url": "http://a/"},\n{"act": "scroll"}]')
+    assert [step.act for step in load_file(where).spec.steps] == ["open", "scroll"]
+    folder(tmp_path, oracle_trace='[\n{"act": "open", "url": "http://a/"},\n{"act": "scrol"}]')
+    assert "oracle_trace.json:3:9: steps[1].act: not a known act" in only(where)
+
+
 def test_steps_in_the_spec_itself_win(tmp_path: Path) -> None:
     where = folder(tmp_path, task_spec={**SPEC, "steps": STEPS[:1]}, oracle_trace={"steps": STEPS})
     found = load_file(where)
@@ -72,8 +79,12 @@ def test_a_missing_trace(tmp_path: Path) -> None:
 
 def test_a_broken_trace(tmp_path: Path) -> None:
     assert "oracle_trace.json:1:2: not valid JSON" in only(folder(tmp_path, task_spec=SPEC, oracle_trace="{x"))
-    assert "oracle_trace.json:1:1: not a mapping" in only(folder(tmp_path, task_spec=SPEC, oracle_trace="[]"))
-    assert "`steps` is missing" in only(folder(tmp_path, task_spec=SPEC, oracle_trace="{}"))
+    assert "oracle_trace.json:1:1: steps: no steps" in only(folder(tmp_path, task_spec=SPEC, oracle_trace="[]"))
+    shape = 'expected: {"task_id": ..., "steps": [...]}'
+    for trace, words in {"{}": "`steps` is missing", "5": "oracle_trace.json:1:1: not a trace"}.items():
+        found = only(folder(tmp_path, task_spec=SPEC, oracle_trace=trace))
+        assert words in found
+        assert shape in found
     trace = '{"steps": {"act": "open"}}'
     assert "oracle_trace.json:1:11: steps: wrong type" in only(folder(tmp_path, task_spec=SPEC, oracle_trace=trace))
     assert "no steps: a task needs" in only(folder(tmp_path, task_spec=SPEC, oracle_trace='{"steps": []}'))

@@ -46,6 +46,22 @@ def test_descriptions(fields: dict[str, Any], words: str) -> None:
     assert STEP.validate_python(fields).describe() == words
 
 
+@pytest.mark.parametrize("act", ["click", "type", "select", "check", "download"])
+def test_acts_that_take_force(act: str) -> None:
+    value = {"value": "b"} if act in ("type", "select") else {}
+    assert STEP.validate_python({"act": act, "selector": "a", "force": True, **value}).model_dump()["force"] is True
+
+
+def test_no_other_act_takes_force() -> None:
+    assert {act for act, model in ACTS.items() if "force" in model.model_fields} == {
+        "click",
+        "type",
+        "select",
+        "check",
+        "download",
+    }
+
+
 def test_the_vocabulary_is_read_off_the_models() -> None:
     assert list(ACTS)[:3] == ["open", "click", "type"]
     assert not set(ACTS) & set(PLANNED_ACTS)
