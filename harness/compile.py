@@ -57,13 +57,12 @@ def compile_plan(
     hide = hiding(secrets := _secrets(spec, environ))
     _refuse(check_spec(spec, origin, folder := folder or here, frozenset(settings.channels) or None, environ), hide)
     key, work = key or slug(spec.task_id), _Work(spec, settings, environ, origin)
-    steps = work.steps()
     plan = Plan(
         spec=work.spec_as_run(),
         task_id=spec.task_id,
         key=key,
-        world=f"{slug(run_id)}.{slug(spec.episode_id) if spec.episode_id else key}",
-        steps=steps,
+        world=_world(run_id, spec, key),
+        steps=work.steps(),
         preconditions=work.criteria("preconditions"),
         success_criteria=work.criteria("success_criteria"),
         rulebook=work.rulebook(),
@@ -77,8 +76,13 @@ def compile_plan(
         heal=settings.heal,
         strict=settings.strict,
     )
-    _refuse([*work.problems, *check_steps(steps, origin, folder, hide)], hide)
+    _refuse([*work.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
     return plan
+
+
+def _world(run_id: str, spec: TaskSpec, key: str) -> str:
+    """One for each episode, else for each task (DESIGN 4.9)."""
+    return f"{slug(run_id)}.{slug(spec.episode_id) if spec.episode_id else key}"
 
 
 def _taken_apart(task: Loaded | TaskSpec, source: str | None) -> tuple[TaskSpec, Origin, Path]:
