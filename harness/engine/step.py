@@ -35,7 +35,7 @@ async def do_step(run: Run, index: int, step: Step) -> tuple[StepRecord, Ending 
     """Returns the record, and the ending when the task is to end here."""
     run.ports.emit(StepStarted(run.plan, index, step, run.ports.clock.wall()))
     record, ending = await _until_settled(run, _Progress(index, step, step))
-    if ending is not None and step.optional and ending.failure.family in SKIPPABLE:
+    if ending is not None and step.optional and _skippable(ending.failure):
         record, ending = StepRecord(index, step, record.attempts, skipped=True), await _go_on(run, index, ending)
     run.ports.emit(StepEnded(run.plan, record))
     return record, ending
@@ -45,10 +45,12 @@ SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 """What an `optional` step may fail with: not policy, authentication, an unknown outcome, or a browser that is gone."""
 
 
+def _skippable(failure: Failure) -> bool:
+    return failure.family in SKIPPABLE and failure.type != "timeout_task"
+
+
 async def _go_on(run: Run, index: int, ending: Ending) -> Ending | None:
-    """After a skipped step the next one needs a page that answers, and time."""
-    if ending.failure.type == "timeout_task":
-        return ending
+    """After a skipped step the next one needs a page that answers."""
     lost = await run.stage.session.renew(run.left) if ending.failure.tainted else None
     return Ending(lost, index, GiveUp()) if lost else None
 

@@ -69,8 +69,7 @@ async def _play(
     """The stage, if it could be opened, and why the task ended early, if it did."""
     stage: Stage | None = None
     try:
-        async with asyncio.timeout(plan.timeout):
-            stage = await ports.stage(plan, folder)
+        stage = await _opened(plan, ports, folder)
         run = Run(plan, ports, stage, began, Deadline(began + plan.timeout))
         await stage.world.begin()
         return stage, await _perform(run, journal)
@@ -78,9 +77,6 @@ async def _play(
         give_up = next(plan.rulebook.remedies(failed.failure, ports.random), GiveUp())
         ended = give_up if isinstance(give_up, GiveUp) else GiveUp()
         return stage, Ending(failed.failure, journal.under_way, ended)
-    except TimeoutError as error:
-        message = f"The browser was not ready within {plan.timeout:g}s"
-        return stage, Ending(Failure("TASK_TIMEOUT", message, cause=error), -1, GiveUp())
     except asyncio.CancelledError:
         if task := asyncio.current_task():
             task.uncancel()
@@ -88,6 +84,16 @@ async def _play(
     except Exception as error:  # noqa: BLE001 - a defect of ours must not take the other tasks along
         failure = Failure("INTERNAL_ERROR", f"{type(error).__name__}: {error}", cause=error)
         return stage, Ending(failure, journal.under_way, GiveUp())
+
+
+async def _opened(plan: Plan, ports: Ports, folder: Path) -> Stage:
+    """The stage, inside the task's own limit. Raises Failed."""
+    try:
+        async with asyncio.timeout(plan.timeout):
+            return await ports.stage(plan, folder)
+    except TimeoutError as error:
+        message = f"The browser was not ready within {plan.timeout:g}s"
+        raise Failed(Failure("TASK_TIMEOUT", message, cause=error)) from error
 
 
 async def _perform(run: Run, journal: Journal) -> Ending | None:

@@ -6,7 +6,6 @@ To be called on pytest's main thread, while the task's item runs: what other thr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from allure_commons.utils import uuid4
 
 from harness.plan import Plan
 from harness.record import TaskResult
-from harness.reporting.allure_steps import milliseconds, step_results
-from harness.reporting.attachments import TEXT, Content, on_failing_step, on_test
+from harness.reporting.allure_steps import step_results
+from harness.reporting.attachments import Content, on_failing_step, on_test
 from harness.reporting.console import brief, failure_text
 from harness.reporting.redaction import Redactor
 
@@ -54,19 +53,6 @@ class AllureSink:
         _describe(test, plan, result, browser)
         if result.failure is not None and result.failure.code == "INTERRUPTED":
             _interrupted(test, brief(plan, result, redactor), failure_text(plan, result, redactor=redactor))
-
-    def settle(self, result: TaskResult) -> None:
-        """Give the test the times at which the task really ran; to be called after the item's call phase."""
-        test = running_test()
-        if test is not None:
-            test.start = milliseconds(result.started)
-            test.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
-
-    def attach_text(self, name: str, text: str) -> None:
-        """One more text on the running test, redacted."""
-        test = running_test()
-        if test is not None:
-            _attach(test, Content(name, TEXT, "txt", data=self._redactor.text(text)))
 
 
 _get_test: Callable[..., Any] = partial(AllureReporter.get_test, uuid=None)

@@ -77,6 +77,14 @@ def test_policy_and_authentication_abort_also_an_optional_step(code: str) -> Non
     assert (result.final_state, len(theatre.session.acts)) == ("aborted", 1)
 
 
+def test_a_task_out_of_time_ends_also_at_an_optional_step_which_was_not_skipped() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("STEP_TIMEOUT", "slow")]
+    result = play(theatre, steps=[{"act": "wait", "selector": "#a", "optional": True}], timeout=10, step_timeout=30)
+    assert result.failure is not None
+    assert (result.failure.type, result.warnings) == ("timeout_task", ())
+
+
 def test_a_skipped_step_leaves_a_page_that_answers() -> None:
     theatre = Theatre()
     theatre.session.script = [Failure("PAGE_UNRESPONSIVE", "hangs", tainted=True)]

@@ -128,6 +128,18 @@ def test_a_stage_that_cannot_be_opened_is_reported() -> None:
     assert (result.error.code, result.error.step_index) == ("SERVICE_DOWN", -1)
 
 
+def test_a_stray_timeout_is_not_blamed_on_the_browser() -> None:
+    theatre = Theatre()
+
+    async def perform(*_: Any) -> Any:
+        raise TimeoutError("somebody's own")
+
+    theatre.session.perform = perform  # type: ignore[method-assign]
+    result = play(theatre)
+    assert result.failure is not None
+    assert (result.failure.code, result.failed_index) == ("INTERNAL_ERROR", 0)
+
+
 def test_a_defect_of_the_harness_is_a_result_with_its_stack() -> None:
     theatre = Theatre()
 

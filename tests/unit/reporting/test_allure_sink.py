@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -188,14 +187,6 @@ def test_no_secrets(allure: Allure) -> None:
     assert all("env-secret" not in s.name and s.statusDetails.message == MARK for s in shown)
 
 
-def test_settle_sets_the_tasks_own_times(allure: Allure) -> None:
-    plan = sample.plan()
-    result = sample.completed(plan)
-    AllureSink().settle(result)
-    ended = sample.START + timedelta(seconds=3.2)
-    assert (allure.test.start, allure.test.stop) == (EPOCH, round(ended.timestamp() * 1000))
-
-
 def test_an_interrupted_test_is_broken_though_its_setup_passed(allure: Allure) -> None:
     allure.test.status = "passed"
     plan = sample.plan(secrets=("env-secret",))
@@ -223,11 +214,6 @@ def test_evidence_is_not_at_a_criterion_that_holds(allure: Allure) -> None:
     history = (*sample.passed_records(plan, 6), StepRecord(6, check, (sample.attempt(check, 9, 0.1),)))
     AllureSink().finish(plan, replace(sample.failed(plan, failure, 6), history=history))
     assert [(step.status, step.attachments) for step in allure.test.steps] == [("passed", [])] * 7
-
-
-def test_attach_text(allure: Allure) -> None:
-    AllureSink(Redactor(["hidden"])).attach_text("note", "hidden x")
-    assert allure.attached("note") == f"{MARK} x"
 
 
 def test_nothing_happens_without_alluredir() -> None:
