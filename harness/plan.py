@@ -5,12 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from harness.criteria import Criterion
 from harness.recovery import Rulebook
 from harness.spec.faults import Fault
+from harness.spec.parts import ScoringCheckpoint
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRepair:
+    """A repair of the task, made ready (DESIGN 4.4)."""
+
+    applies: frozenset[int]
+    """Numbers of the preconditions that it repairs."""
+    memory: dict[str, Any]
+    steps: tuple[Step, ...]
+    task: Plan | None
+    """To run first, in the same world."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +50,17 @@ class Plan:
     """The task's file, as shown to people."""
     start: datetime | None = None
     """The task's `time`: the world's clock, the browser's Date, the base of time_since."""
+    scoring: tuple[ScoringCheckpoint, ...] = ()
+    """References filled in."""
+    relaxed: tuple[Criterion, ...] = ()
+    """Of `fallback_plan`; empty unless it is enabled."""
+    alternative: Plan | None = None
+    """Of `fallback_plan`: what to run in the same world when this task failed."""
+    repairs: tuple[ReadyRepair, ...] = ()
+    fresh: bool = True
+    """Whether the world is emptied first; False for a task that runs in the middle of another one."""
+    agent: str | None = None
+    """Name of the agent that chooses the steps; None: `steps` are played back."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
     heal: bool = True
     strict: bool = False

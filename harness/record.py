@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.failure import Failure, Family, Outcome, Passed
-from harness.recovery import Remedy, Retry, Substitute
+from harness.recovery import Remedy, Retry, Substitute, Trust
+from harness.spec.parts import FinalState
 from harness.spec.steps import Step
-from harness.spec.task import FinalState
 
 if TYPE_CHECKING:
     from harness.report import ErrorReport
@@ -35,6 +35,18 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewound:
+    """After a step failed: which checkpoint was gone back to, and how well that went (DESIGN 4.5)."""
+
+    checkpoint: int
+    """Number of the step it was taken before."""
+    differences: tuple[str, ...] = ()
+    """What is not as it was saved, a line each."""
+    restart: bool = False
+    """In a new browser."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepRecord:
     """All attempts at one step. A negative index is a precondition, an index past the steps the success criteria."""
 
@@ -42,12 +54,16 @@ class StepRecord:
     step: Step
     attempts: tuple[Attempt, ...]
     skipped: bool = False
-    """An `optional` step that failed."""
+    """It failed, and the task went on without it: `optional`, or the strategy `skip_step`."""
     effect_already_done: bool = False
+    remembered: Mapping[str, Any] = field(default_factory=dict)
+    """What it wrote into memory."""
+    rewound: Rewound | None = None
+    """It failed, and the task went back."""
 
     @property
     def passed(self) -> bool:
-        return bool(self.attempts) and (self.attempts[-1].passed or self.effect_already_done)
+        return self.effect_already_done or (bool(self.attempts) and self.attempts[-1].passed)
 
     @property
     def failure(self) -> Failure | None:
@@ -82,14 +98,31 @@ class Warning_:  # noqa: N801 - `Warning` is a builtin
 def warnings(history: History) -> Iterator[Warning_]:
     """Derived from records, never recorded by hand (DESIGN 3)."""
     for record in history:
-        if record.skipped:
+        if record.rewound:
+            yield from _rewound(record, record.rewound)
+        elif record.skipped:
             reason = record.failure.message if record.failure else ""
-            yield Warning_("step_skipped", f"Optional step {record.index} was skipped: {reason}", record.index)
+            kind = "Optional step" if record.step.optional else "Step"
+            yield Warning_("step_skipped", f"{kind} {record.index} was skipped: {reason}", record.index)
         elif record.effect_already_done:
             message = f"Step {record.index} had already taken effect and was not repeated"
             yield Warning_("effect_already_done", message, record.index)
         elif record.passed:
             yield from _recovered(record)
+
+
+def _rewound(record: StepRecord, rewound: Rewound) -> Iterator[Warning_]:
+    why = record.failure.message if record.failure else ""
+    details = {"checkpoint": rewound.checkpoint}
+    if rewound.restart:
+        text = f"A new browser was started after step {record.index}: {why}"
+        yield Warning_("browser_restarted", text, record.index, details)
+    text = f"Went back from step {record.index} to the checkpoint before step {rewound.checkpoint}: {why}"
+    yield Warning_("checkpoint_restored", text, record.index, details)
+    if rewound.differences:
+        count = len(rewound.differences)
+        text = f"{count} difference{'s' * (count > 1)} to the checkpoint: {'; '.join(rewound.differences[:5])}"
+        yield Warning_("restore_incomplete", text, record.index, {**details, "differences": list(rewound.differences)})
 
 
 def _recovered(record: StepRecord) -> Iterator[Warning_]:
@@ -107,11 +140,23 @@ def _recovered(record: StepRecord) -> Iterator[Warning_]:
                 waited = sum(a.remedy.after for a in record.attempts if isinstance(a.remedy, Retry))
                 text = f"Assertion succeeded on retry after {waited:g}s wait"
                 yield Warning_("assertion_retry_success", text, record.index, {"retries": count})
+            case Family.PRECONDITION:
+                yield Warning_("precondition_repaired", f"Repaired: {record.step.describe()[7:]}", record.index)
+            case Family.INCONSISTENCY:
+                yield _resolved(record, failures[0])
             case Family.ELEMENT | Family.AMBIGUOUS if isinstance(healed, Substitute):
                 yield _healed(record, healed)
             case _:
                 text = f"{failures[0].type} recovered after {count} more attempt(s)"
                 yield Warning_("element_appeared_late", text, record.index, {"retries": count})
+
+
+def _resolved(record: StepRecord, failure: Failure) -> Warning_:
+    trusted = next((a.remedy.source for a in record.attempts if isinstance(a.remedy, Trust)), "")
+    assertion = failure.assertion
+    sides = {"memory": assertion.actual, "environment": assertion.expected} if assertion else {}
+    text = f"{failure.message}; settled by the {trusted}"
+    return Warning_("state_inconsistency_resolved", text, record.index, {"trusted": trusted, **sides})
 
 
 def _healed(record: StepRecord, remedy: Substitute) -> Warning_:
@@ -124,6 +169,37 @@ def _healed(record: StepRecord, remedy: Substitute) -> Warning_:
 
 
 @dataclass(frozen=True, slots=True)
+class ScorePart:
+    """What became of one scoring checkpoint (DESIGN 4.1)."""
+
+    id: str
+    name: str
+    weight: float
+    """Its share of the score: normalized over the parts that apply; 0 when it does not apply."""
+    met: bool
+    applies: bool = True
+    required: bool = False
+    reason: str = ""
+    """Why it is not met, or does not apply."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How much of the task was reached, 0 to 1 (DESIGN 4.1)."""
+
+    total: float
+    """Sum of the weights of the parts that are met; with `rubrics` the weighted mean of their metrics."""
+    parts: tuple[ScorePart, ...] = ()
+    rubrics: Mapping[str, float] = field(default_factory=dict)
+    """Metric -> value, 0 to 1."""
+
+    @property
+    def unmet(self) -> tuple[str, ...]:
+        """Ids of required parts that apply and are not met."""
+        return tuple(part.id for part in self.parts if part.required and part.applies and not part.met)
+
+
+@dataclass(frozen=True, slots=True)
 class TaskResult:
     """The end of a task (specs/003 7.1: `final_state`, `error`, `warnings`)."""
 
@@ -131,6 +207,7 @@ class TaskResult:
     key: str
     final_state: FinalState
     history: History
+    """All that happened, in order; what was done again after a rewind stands in it twice."""
     started: datetime
     elapsed: float
     """Seconds."""
@@ -142,14 +219,21 @@ class TaskResult:
     error: ErrorReport | None = None
     artifacts: Path | None = None
     """The directory `errors/<key>`, when one was written."""
+    score: Score | None = None
+    """None for a task that declares neither scoring checkpoints nor rubrics."""
+    alternative: TaskResult | None = None
+    """What became of the task that ran in the place of this one (`fallback_plan`)."""
+    skipped: str = ""
+    """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
 
     @property
     def ok(self) -> bool:
-        return self.final_state in ("completed", "partial_success")
+        return self.final_state in ("completed", "partial_success") and not self.skipped
 
     @property
     def steps_completed(self) -> int:
-        return sum(record.passed for record in self.history if 0 <= record.index < self.steps_total)
+        latest = {record.index: record.passed for record in self.history if 0 <= record.index < self.steps_total}
+        return sum(latest.values())
 
     @property
     def retries(self) -> int:

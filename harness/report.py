@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -10,9 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.failure import Category, ErrorType, Failure, Severity
 from harness.plan import Plan
-from harness.record import Attempt, StepRecord, TaskResult
-from harness.recovery import Retry, Substitute
-from harness.spec.task import FinalState
+from harness.record import Attempt, Score, StepRecord, TaskResult
+from harness.recovery import Repair, Retry, Substitute, Trust
+from harness.spec.parts import FinalState
 
 
 class AssertionContext(BaseModel):
@@ -78,6 +79,7 @@ class ErrorReport(BaseModel):
     hint: str = ""
     tried: tuple[str, ...] = Field((), description="The attempts at the failed step, a line each.")
     warnings: tuple[dict[str, JsonValue], ...] = ()
+    score: dict[str, JsonValue] | None = Field(None, description="How much was reached: total, parts, rubrics.")
     expected: bool = Field(False, description="The task declares this outcome in `expect`.")
     source: str = Field("", description="The task's file.")
 
@@ -98,7 +100,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         error_message=failure.message,
         stack_trace=_stack(failure),
         context=context,
-        recovery_attempted=bool(record and record.retries),
+        recovery_attempted=bool(record and record.retries) or any(r.rewound for r in result.history),
         recovery_strategy=rule.strategy if rule else None,
         recovery_success=False,
         final_state=result.final_state,
@@ -115,6 +117,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         hint=failure.hint,
         tried=tuple(map(note, record.attempts)) if record else (),
         warnings=tuple(w.as_json() for w in result.warnings),
+        score=None if result.score is None else _score_json(result.score),
         expected=expected,
         source=plan.source,
     )
@@ -122,6 +125,10 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
 
 def _stack(failure: Failure) -> str | None:
     return "".join(traceback.format_exception(failure.cause)) if failure.cause else None
+
+
+def _score_json(score: Score) -> dict[str, Any]:
+    return {"total": score.total, "parts": [asdict(part) for part in score.parts], "rubrics": dict(score.rubrics)}
 
 
 def _step_json(record: StepRecord) -> dict[str, Any]:
@@ -150,7 +157,15 @@ def _line(record: StepRecord, attempt: Attempt) -> dict[str, Any]:
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
     if record.retries or not attempt.passed:
         line["note"] = note(attempt)
+    if record.rewound and attempt is record.attempts[-1]:
+        line["note"] += f"; WENT BACK {went_back(record)}"
     return line
+
+
+def went_back(record: StepRecord) -> str:
+    """`from step 4 to the checkpoint before step 2`; of a record that was rewound."""
+    place = record.rewound.checkpoint if record.rewound else None
+    return f"from step {record.index} to the checkpoint before step {place}"
 
 
 def note(attempt: Attempt) -> str:
@@ -160,6 +175,10 @@ def note(attempt: Attempt) -> str:
             way = f"RETRY (after {after:g}s)"
         case Substitute(selector=selector):
             way = f"FALLBACK {selector}"
+        case Repair():
+            way = "REPAIRED"
+        case Trust(source=source):
+            way = f"TRUSTED {source.upper()}"
         case _:
             way = "ATTEMPT 1"
     return (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 Recording = Literal["auto", "full", "minimal"]
 Tracing = Literal["off", "on", "retain-on-failure"]
@@ -36,12 +36,30 @@ class ChannelSettings(Part):
     """`[tool.harness.channels.<name>]`: a JSON document of the system under test (DESIGN 4.9)."""
 
     url: str | None = Field(None, description="GET reads, PUT restores, PATCH merges, POST <url>/reset resets.")
-    file: str | None = Field(None, description="A JSON file, relative to the project.")
+    file: str | None = Field(None, description="A JSON file, relative to the project; every world shares it.")
     python: str | None = Field(
         None, description="`package.module:callable`, called with the world id, returns the document."
     )
+    restore: str | None = Field(
+        None,
+        description="`package.module:callable`, called with the world id and the document, which it is to put in place "
+        "of the one there; only beside `python`.",
+    )
+    readonly: bool = Field(
+        False,
+        description="Never written: a step or fault that would is refused, and checkpoints leave the channel as it is.",
+    )
     clock: str | None = Field(None, description="Path in the document that a task's `time` is written to.")
-    timeout: float = Field(5.0, gt=0, le=300)
+    timeout: float = Field(5.0, gt=0, le=300, description="Seconds for one reading or writing.")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.restore is not None and self.python is None:
+            raise ValueError("`restore` belongs to a channel with `python`; `url` and `file` are restored without it")
+        if self.readonly and (self.restore is not None or self.clock is not None):
+            other = "clock" if self.restore is None else "restore"
+            raise ValueError(f"`readonly = true` contradicts `{other}`, which writes: leave out one of them")
+        return self
 
 
 class BrowserSettings(Part):
@@ -55,6 +73,25 @@ class BrowserSettings(Part):
     args: tuple[str, ...] = ()
 
 
+class AgentSettings(Part):
+    """`[tool.harness.agents.<name>]`: who can choose the steps of a task."""
+
+    python: str | None = Field(
+        None,
+        description="`package.module:name` of a class, or of a function that makes the agent; without it, the agent "
+        "that an installed package has under this name.",
+    )
+    timeout: float = Field(60.0, gt=0, le=3600, description="Seconds for the choice of one step.")
+    options: dict[str, JsonValue] = Field(default_factory=dict, description="Keyword arguments for it.")
+
+    @model_validator(mode="after")
+    def _names_a_place(self) -> Self:
+        module, _, attribute = ("a:b" if self.python is None else self.python).partition(":")
+        if not all(part.isidentifier() for part in (*module.split("."), *attribute.split("."))):
+            raise ValueError(f"`python` must be written `package.module:name`, not {self.python!r}")
+        return self
+
+
 class Settings(Part):
     """Everything a run is told from outside. Paths are absolute."""
 
@@ -63,6 +100,8 @@ class Settings(Part):
     browser: BrowserSettings = BrowserSettings()
     services: dict[str, ServiceSettings] = Field(default_factory=dict)
     channels: dict[str, ChannelSettings] = Field(default_factory=dict)
+    agents: dict[str, AgentSettings] = Field(default_factory=dict)
+    agent: str | None = Field(None, description="Who chooses the steps of a task that has none.")
     base_url: str | None = None
     recording: Recording = "auto"
     tracing: Tracing = "retain-on-failure"
@@ -72,6 +111,11 @@ class Settings(Part):
     timeout_scale: float = Field(1.0, gt=0, le=100)
     keep_previous: int = Field(5, ge=0, description="How many earlier runs are kept under errors/.previous.")
     redact: tuple[str, ...] = Field((), description="Regular expressions; what matches is redacted everywhere.")
+
+    @property
+    def chosen_agent(self) -> str | None:
+        """The agent for tasks without steps: the one named, or the only one there is."""
+        return self.agent or (next(iter(self.agents)) if len(self.agents) == 1 else None)
 
 
 class SettingsError(ValueError):

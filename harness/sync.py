@@ -7,12 +7,53 @@ import queue
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 _DONE = object()
 _LOOK_UP = 0.5
 """Seconds after which the waiting thread looks up, so that Ctrl-C is seen on every platform."""
+
+
+class Caller:
+    """The thread that waits, as the loop sees it: it takes events, and runs what must not run on the loop."""
+
+    def __init__(self, events: queue.SimpleQueue[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self._events = events
+        self._loop = loop
+
+    def __call__(self, event: Any) -> None:
+        """Give an event to the sink, in order."""
+        self._events.put(event)
+
+    async def call(self, function: Callable[..., T], *args: Any) -> T:
+        """Run a function on the waiting thread, between events; its result, or what it raises."""
+        reply: asyncio.Future[T] = self._loop.create_future()
+        self._events.put(_Call(self._loop, partial(function, *args), reply))
+        return await reply
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """Something for the waiting thread to do."""
+
+    loop: asyncio.AbstractEventLoop
+    function: Callable[[], Any]
+    reply: asyncio.Future[Any]
+
+    def answer(self) -> None:
+        try:
+            result = self.function()
+        except Exception as error:  # noqa: BLE001 - it belongs to who asked
+            self.loop.call_soon_threadsafe(self._settle, self.reply.set_exception, error)
+        else:
+            self.loop.call_soon_threadsafe(self._settle, self.reply.set_result, result)
+
+    def _settle(self, setter: Callable[[Any], None], value: Any) -> None:
+        if not self.reply.done():  # who asked may have been cancelled meanwhile
+            setter(value)
 
 
 class LoopThread:
@@ -23,8 +64,8 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="taskspec", daemon=True)
         self._thread.start()
 
-    def run(self, main: Callable[[Callable[[Any], None]], Coroutine[Any, Any, T]], sink: Callable[[Any], None]) -> T:
-        """Run `main(emit)`; what it emits is given to `sink` on the calling thread, in order.
+    def run(self, main: Callable[[Caller], Coroutine[Any, Any, T]], sink: Callable[[Any], None]) -> T:
+        """Run `main(caller)`; the events given to the caller reach `sink` on the calling thread, in order.
 
         KeyboardInterrupt (or whatever else breaks into the wait) cancels `main`, waits for its orderly end, delivers
         the events emitted meanwhile, and is raised again.
@@ -34,7 +75,7 @@ class LoopThread:
         tasks: list[asyncio.Task[T]] = []
 
         def start() -> None:
-            task = self._loop.create_task(main(events.put))
+            task = self._loop.create_task(main(Caller(events, self._loop)))
             tasks.append(task)
             task.add_done_callback(lambda done: _settle(done, outcome))
             task.add_done_callback(lambda _: events.put(_DONE))
@@ -77,4 +118,7 @@ def _drain(events: queue.SimpleQueue[Any], sink: Callable[[Any], None]) -> None:
             continue
         if event is _DONE:
             return
-        sink(event)
+        if isinstance(event, _Call):
+            event.answer()
+        else:
+            sink(event)

@@ -6,11 +6,13 @@ import asyncio
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from harness.agents.scripted import ScriptedAgent
 from harness.browser.launch import Browsers
@@ -19,15 +21,26 @@ from harness.engine import run_task
 from harness.events import Event
 from harness.faults import FaultInjector, prepare
 from harness.plan import Plan, new_run_id
-from harness.ports import Ports, Stage
+from harness.ports import Ask, Ports, RepairHook, Stage
 from harness.record import TaskResult
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.redaction import Redactor
 from harness.resilience import SystemClock
 from harness.services import Services
 from harness.settings import Settings
-from harness.sync import LoopThread
+from harness.sync import Caller, LoopThread
 from harness.world import Channels, MemoryStore, TaskWorld
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Whom a task may turn to while it runs (ports.Ports)."""
+
+    ask: Ask | None = None
+    repair: RepairHook | None = None
+
+
+NOBODY = People()
 
 
 class Harness:
@@ -56,9 +69,9 @@ class Harness:
                 await self.services.start()
                 self._ready = True
 
-    async def run(self, plan: Plan, emit: Callable[[Event], None]) -> TaskResult:
+    async def run(self, plan: Plan, emit: Callable[[Event], None], people: People = NOBODY) -> TaskResult:
         """Run one task. Failures are in the result; nothing is raised but cancellation before it began."""
-        return await run_task(self._in_a_fresh_world(plan), self._ports(plan, emit))
+        return await run_task(self._in_a_fresh_world(plan), self._ports(plan, emit, people))
 
     def _in_a_fresh_world(self, plan: Plan) -> Plan:
         """A task that runs again (a rerun, `execute_task` twice) must not meet what its first run left behind."""
@@ -68,9 +81,9 @@ class Harness:
         count = self._runs[plan.world]
         return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
 
-    def _ports(self, plan: Plan, emit: Callable[[Event], None]) -> Ports:
+    def _ports(self, plan: Plan, emit: Callable[[Event], None], people: People) -> Ports:
         random = Random(plan.spec.seed).random
-        return Ports(self._stage, ScriptedAgent(), self.archive, self.clock, emit, random)
+        return Ports(self._stage, ScriptedAgent(), self.archive, self.clock, emit, random, people.ask, people.repair)
 
     async def _stage(self, plan: Plan, folder: Path) -> Stage:
         await self.start()
@@ -100,6 +113,7 @@ class Harness:
     async def close(self) -> None:
         """End browsers and the services that this process started. Bounded."""
         await self.browsers.close()
+        await self.channels.close()
         self.memory.close()
         await self.services.stop()
         self._temp.cleanup()
@@ -125,9 +139,20 @@ class SyncHarness:
         """Find or start the services. Raises Failed."""
         self._loop.call(self._harness.start())
 
-    def run(self, plan: Plan, sink: Callable[[Event], None]) -> TaskResult:
-        """Run one task; events reach `sink` on this thread."""
-        return self._loop.run(lambda emit: self._harness.run(plan, emit), sink)
+    def run(
+        self,
+        plan: Plan,
+        sink: Callable[[Event], None],
+        ask: Callable[[str, tuple[str, ...]], str | None] | None = None,
+        repair: Callable[[Plan, str, Mapping[str, Any]], Mapping[str, Any] | bool] | None = None,
+    ) -> TaskResult:
+        """Run one task; events reach `sink` on this thread, and `ask` and `repair` are called on it."""
+
+        def main(caller: Caller) -> Coroutine[Any, Any, TaskResult]:
+            people = People(ask and partial(caller.call, ask), repair and partial(caller.call, repair))
+            return self._harness.run(plan, caller, people)
+
+        return self._loop.run(main, sink)
 
     @property
     def archive(self) -> DirectoryArchive:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.plan import Plan
+from harness.ports import Observe
 from harness.record import History
 from harness.spec.steps import Step
 
@@ -10,7 +11,7 @@ from harness.spec.steps import Step
 class ScriptedAgent:
     """Proposes `steps[len(history)]`: rewinding is slicing the history (DESIGN 3)."""
 
-    async def propose(self, plan: Plan, history: History) -> Step | None:
+    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:  # noqa: ARG002
         """The next step; None after the last. `history` holds only records of steps (index >= 0)."""
         place = len(history)
         return plan.steps[place] if place < len(plan.steps) else None

@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.api import api
 from harness.browser.attempt import Attempt
-from harness.browser.liveness import PROBE_SECONDS
+from harness.browser.fields import type_text
 from harness.browser.navigation import open_url
+from harness.browser.options import select
+from harness.browser.pages import dialog, screenshot, switch_page
+from harness.browser.pointer import check, click, drag, hover, uncheck
 from harness.browser.scene import wanted_text
 from harness.browser.transfer import download, upload
-from harness.failure import Failed, Failure
 from harness.spec.steps import (
     Api,
     Check,
     Click,
+    Dialog,
     Download,
+    Drag,
+    Hover,
     Open,
     Press,
+    Screenshot,
     Scroll,
     Select,
     StepBase,
     Submit,
+    SwitchPage,
     Type,
+    Uncheck,
     Upload,
     Wait,
 )
@@ -45,57 +51,21 @@ e => {
   form.requestSubmit();
 }
 """
-_EMPTIED = """
-() => {
-  const field = document.activeElement;
-  return ['date', 'time', 'datetime-local', 'month', 'week'].includes(field?.type) && field.value === '';
-}
-"""
 _IS_BUTTON = "e => e.matches('button:not([type=button]):not([type=reset]), input[type=submit], input[type=image]')"
-
-
-async def click(attempt: Attempt, step: Click) -> Details:
-    target = attempt.locator(step.selector, step.frame)
-    await attempt.act(lambda ms: target.click(timeout=ms, force=step.force))
-    return {}
-
-
-async def type_text(attempt: Attempt, step: Type) -> Details:
-    target = attempt.locator(step.selector, step.frame)
-    await attempt.act(lambda ms: target.fill(str(step.value), timeout=ms, force=step.force))
-    if str(step.value).strip() and await _emptied(attempt):
-        raise Failed(Failure("INVALID_INPUT", f"{step.selector} does not take {str(step.value)!r}"))
-    return {}
-
-
-async def _emptied(attempt: Attempt) -> bool:
-    """Date fields and the like drop what they cannot read, and say nothing."""
-    try:
-        async with asyncio.timeout(PROBE_SECONDS):
-            return bool(await attempt.page.evaluate(_EMPTIED))
-    except (PlaywrightError, TimeoutError):  # typing made the page go on: the field is no more
-        return False
-
-
-async def select(attempt: Attempt, step: Select) -> Details:
-    wanted = step.value if isinstance(step.value, list) else [str(step.value)]
-    target = attempt.locator(step.selector, step.frame)
-    await attempt.act(lambda ms: target.select_option(wanted, timeout=ms, force=step.force))
-    return {}
+_SCROLL_PAGE = "(root, y) => window.scrollBy({top: y ?? root.scrollHeight, behavior: 'instant'})"
+_SCROLL_ELEMENT = "(e, y) => e.scrollBy({top: y, behavior: 'instant'})"
 
 
 async def press(attempt: Attempt, step: Press) -> Details:
-    if step.selector is None:
-        await attempt.page.keyboard.press(step.value)
+    """On an element, which gets the focus; else on what has it, in a frame when one is named."""
+    if step.selector is not None:
+        target = attempt.locator(step.selector, step.frame)
+        await attempt.act(lambda ms: target.press(step.value, timeout=ms))
         return {}
-    target = attempt.locator(step.selector, step.frame)
-    await attempt.act(lambda ms: target.press(step.value, timeout=ms))
-    return {}
-
-
-async def check(attempt: Attempt, step: Check) -> Details:
-    target = attempt.locator(step.selector, step.frame)
-    await attempt.act(lambda ms: target.check(timeout=ms, force=step.force))
+    if step.frame is not None:
+        root = attempt.locator(":root", step.frame)
+        await attempt.act(lambda ms: root.evaluate("() => window.focus()", timeout=ms))
+    await attempt.page.keyboard.press(step.value)
     return {}
 
 
@@ -129,12 +99,14 @@ async def _committed(attempt: Attempt) -> None:
 
 
 async def scroll(attempt: Attempt, step: Scroll) -> Details:
-    if step.selector is not None:
-        target = attempt.locator(step.selector, step.frame).first
-        await attempt.act(lambda ms: target.scroll_into_view_if_needed(timeout=ms))
+    """The page (or a frame) by so many pixels or to its end; an element into view, or its content by so many pixels."""
+    target = attempt.locator(step.selector or ":root", step.frame).first
+    if step.selector is None:
+        await attempt.act(lambda ms: target.evaluate(_SCROLL_PAGE, step.value, timeout=ms))
         return {}
-    distance = "document.documentElement.scrollHeight" if step.value is None else step.value
-    await attempt.page.evaluate(f"window.scrollBy(0, {distance})")
+    await attempt.act(lambda ms: target.scroll_into_view_if_needed(timeout=ms))
+    if step.value is not None:
+        await attempt.act(lambda ms: target.evaluate(_SCROLL_ELEMENT, step.value, timeout=ms))
     return {}
 
 
@@ -161,10 +133,16 @@ ACTIONS: dict[type[StepBase], Act] = {
     Select: select,
     Submit: submit,
     Press: press,
+    Hover: hover,
     Check: check,
+    Uncheck: uncheck,
+    Drag: drag,
     Scroll: scroll,
     Wait: wait,
     Upload: upload,
     Download: download,
     Api: api,
+    SwitchPage: switch_page,
+    Dialog: dialog,
+    Screenshot: screenshot,
 }

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
+from urllib.parse import urlsplit
 
 from playwright.async_api import APIRequestContext, APIResponse
 from playwright.async_api import Error as PlaywrightError
@@ -20,6 +22,33 @@ from harness.spec.steps import Api
 
 BODY_BYTES = 10_000
 REDIRECTS = 10
+_OWN = ("authorization", "cookie", "host", "proxy-authorization")
+"""Headers meant for one origin alone."""
+_OF_BODY = ("content-type", "content-length", "content-encoding", "content-language", "transfer-encoding")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is sent to one URL. Header names are in lower case."""
+
+    method: str
+    headers: Mapping[str, str]
+    body: str | None = None
+
+    @classmethod
+    def of(cls, step: Api) -> Ask:
+        """As the step says; what is not a text is sent as JSON."""
+        headers = {name.lower(): value for name, value in step.headers.items()}
+        if step.value is None or isinstance(step.value, str):
+            return cls(step.method, headers, step.value)
+        return cls(step.method, {"content-type": "application/json", **headers}, json.dumps(step.value))
+
+    def after(self, status: int, *, same_origin: bool) -> Ask:
+        """What follows a redirect, as browsers do it: no POST is repeated unasked, no secret goes to another origin."""
+        headers = {name: value for name, value in self.headers.items() if same_origin or name not in _OWN}
+        if (status in (301, 302) and self.method == "POST") or (status == 303 and self.method not in ("GET", "HEAD")):
+            return Ask("GET", {name: value for name, value in headers.items() if name not in _OF_BODY})
+        return replace(self, headers=headers)
 
 
 async def api(attempt: Attempt, step: Api) -> Mapping[str, Any]:
@@ -36,34 +65,28 @@ async def api(attempt: Attempt, step: Api) -> Mapping[str, Any]:
 
 async def _follow(attempt: Attempt, step: Api, requests: APIRequestContext, url: str) -> tuple[str, APIResponse]:
     """Ask, and follow redirects by hand: each hop maps its own host and keeps to the allowed domains."""
-    method, body = step.method, step.value
+    ask = Ask.of(step)
     for _ in range(REDIRECTS):
         domains.check(url, attempt.request.allowed_domains)
-        response = await _send(attempt, step, requests, url, method, body)
+        response = await _send(attempt, requests, url, ask)
         await _store_cookies(attempt, url, response)
         location = response.headers.get("location")
         if not 300 <= response.status < 400 or not location or step.status == response.status:
             return url, response
-        url = domains.resolve(location, url)
-        if response.status not in (307, 308) and method != "HEAD":
-            method, body = "GET", None
+        before, url = url, domains.resolve(location, url)
+        ask = ask.after(response.status, same_origin=urlsplit(before)[:2] == urlsplit(url)[:2])
     raise Failed(Failure("NET_TOO_MANY_REDIRECTS", f"{step.url} redirects in a circle", details={"url": url}))
 
 
-async def _send(
-    attempt: Attempt, step: Api, requests: APIRequestContext, url: str, method: str, body: Any
-) -> APIResponse:
+async def _send(attempt: Attempt, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
     target, host = domains.mapped(url, attempt.request.hosts)
     cookies = await attempt.tab.context.cookies(url)
     headers = {"cookie": "; ".join(f"{cookie['name']}={cookie['value']}" for cookie in cookies)} if cookies else {}
     headers |= {"host": host} if host else {}
-    headers |= {name.lower(): value for name, value in step.headers.items()}
-    if body is not None and not isinstance(body, str):
-        body = json.dumps(body)
-        headers.setdefault("content-type", "application/json")
+    headers |= ask.headers
     try:
         return await requests.fetch(
-            target, method=method, headers=headers, data=body, max_redirects=0, timeout=attempt.ms()
+            target, method=ask.method, headers=headers, data=ask.body, max_redirects=0, timeout=attempt.ms()
         )
     except PlaywrightError as error:
         failure = api_failure(error.message.splitlines()[0].partition(": ")[2], url)

@@ -9,28 +9,31 @@ import psutil
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.tls import TlsFront
+
 CLOSE_SECONDS = 3.0
 
 
 @dataclass(slots=True)
 class Chromium:
-    """A launched browser, its process, and how many sessions live in it."""
+    """A launched browser, its process, what answers its https, and how many sessions live in it."""
 
     browser: Browser
     control: CDPSession
     """A standing session to the browser itself; it answers even while pages hang."""
     pid: int
     user_agent: str
+    front: TlsFront
     sessions: int = field(default=0)
 
     @classmethod
-    async def of(cls, browser: Browser) -> Chromium:
+    async def of(cls, browser: Browser, front: TlsFront) -> Chromium:
         """Learn the process id and the User-Agent of a browser just launched."""
         control = await browser.new_browser_cdp_session()
         processes = (await control.send("SystemInfo.getProcessInfo"))["processInfo"]
         pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
         version = await control.send("Browser.getVersion")
-        return cls(browser, control, pid, version["userAgent"])
+        return cls(browser, control, pid, version["userAgent"], front)
 
     @property
     def alive(self) -> bool:
@@ -55,10 +58,12 @@ class Chromium:
             except (TimeoutError, PlaywrightError):
                 pass
         self.kill()
+        await self.front.close()
 
     def kill(self) -> None:
         """End the whole process tree now; a stopped browser would otherwise hang every call."""
         kill_tree(self.pid)
+        self.front.shut()
 
 
 def runs(pid: int) -> bool:

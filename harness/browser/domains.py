@@ -7,6 +7,9 @@ from urllib.parse import urljoin, urlsplit
 
 from harness.failure import Failed, Failure
 
+HTTP_PORT = 80
+HTTPS_PORT = 443
+
 
 def resolve(url: str, base: str | None) -> str:
     """The absolute URL to open; raises Failed for one that a task may not open."""
@@ -63,25 +66,36 @@ def bypass(allowed: Sequence[str]) -> str:
     return ",".join(["<-loopback>", *(f"{name},*.{name}" for name in names(allowed))])
 
 
-def resolver_rules(hosts: Mapping[str, int]) -> str:
-    """Chromium's `--host-resolver-rules`."""
-    return ", ".join(f"MAP {host} 127.0.0.1:{port}" for host, port in sorted(hosts.items()))
+def resolver_rules(hosts: Mapping[str, int], secure: Mapping[str, int]) -> str:
+    """Chromium's `--host-resolver-rules`; the first that fits counts. `secure`: host -> port of its https."""
+    rules = [(f"{host}:{HTTPS_PORT}", port) for host, port in sorted(secure.items())]
+    return ", ".join(f"MAP {pattern} 127.0.0.1:{port}" for pattern, port in [*rules, *sorted(hosts.items())])
 
 
 def mapped(url: str, hosts: Mapping[str, int]) -> tuple[str, str | None]:
-    """The URL to connect to, and the Host header when it differs. A mapped host listens on plain http only."""
+    """The URL to connect to, and the Host header when it differs. A mapped host itself listens on plain http only."""
     parts = urlsplit(url)
     port = hosts.get(host_of(url))
     if port is None:
         return url, None
-    check_plain(url, hosts)
-    return parts._replace(netloc=f"127.0.0.1:{port}").geturl(), parts.netloc.rpartition("@")[2]
+    check_port(url, hosts)
+    target = parts._replace(scheme="http", netloc=f"127.0.0.1:{port}")
+    return target.geturl(), parts.netloc.rpartition("@")[2]
 
 
-def check_plain(url: str, hosts: Mapping[str, int]) -> None:
-    """Raise Failed for https of a mapped host: its service speaks plain http."""
-    if _scheme(url) != "https" or host_of(url) not in hosts:
+def check_port(url: str, hosts: Mapping[str, int]) -> None:
+    """Raise Failed for a mapped host's https on another port than 443, or its http on that: nothing speaks it there."""
+    secure = _scheme(url) == "https"
+    if host_of(url) not in hosts or secure == (_port(url, HTTPS_PORT if secure else HTTP_PORT) == HTTPS_PORT):
         return
-    plain = urlsplit(url)._replace(scheme="http").geturl()
-    message = f"https is not available for hosts of [tool.harness.services]: write {plain}"
+    message = (
+        f"cannot open {url}: hosts of [tool.harness.services] speak https on port {HTTPS_PORT}, and nothing else there"
+    )
     raise Failed(Failure("INVALID_INPUT", message, details={"url": url}))
+
+
+def _port(url: str, default: int) -> int:
+    try:
+        return urlsplit(url).port or default
+    except ValueError:  # no port at all: the browser says so
+        return default

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from playwright.async_api import CDPSession, Locator, Page
+from playwright.async_api import CDPSession, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 
+INSIDE = ">>>"
+"""Stands between the selectors of nested frames."""
 _ASK = """
 matches => {
   const short = e => {
@@ -77,13 +79,21 @@ class Facts:
     disabled: bool = False
     covered_by: str | None = None
     options: tuple[str, ...] | None = None
-    frame_missing: bool = False
+    missing_frame: str | None = None
+    """Which of the step's frames matches nothing."""
+
+    @property
+    def frame_missing(self) -> bool:
+        return self.missing_frame is not None
 
 
 async def ask(page: Page, selector: str, frame: str | None) -> Facts:
     """Facts of a selector, now. Never waits for it; the caller bounds the time."""
-    if frame is not None and not await page.locator(frame).count():
-        return Facts(0, frame_missing=True)
+    scope: Page | FrameLocator = page
+    for part in frames_of(frame):
+        if not await scope.locator(part).count():
+            return Facts(0, missing_frame=part)
+        scope = scope.frame_locator(part)
     answer = await locate(page, selector, frame).evaluate_all(_ASK)
     return facts_of(answer, selector)
 
@@ -112,7 +122,15 @@ def similar(selector: str, names: list[str]) -> tuple[str, ...]:
 
 def locate(page: Page, selector: str, frame: str | None) -> Locator:
     """The locator of a selector, in a frame when one is named."""
-    return page.locator(selector) if frame is None else page.frame_locator(frame).locator(selector)
+    scope: Page | FrameLocator = page
+    for part in frames_of(frame):
+        scope = scope.frame_locator(part)
+    return scope.locator(selector)
+
+
+def frames_of(frame: str | None) -> list[str]:
+    """The selectors from the outermost iframe to the one meant; `#outer >>> #inner` is one inside the other."""
+    return [] if frame is None else [part.strip() for part in frame.split(INSIDE)]
 
 
 async def describe(locator: Locator, seconds: float) -> dict[str, str]:

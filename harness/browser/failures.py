@@ -11,11 +11,15 @@ from typing import Any
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
+from harness.browser.arrival import document_of
 from harness.browser.call_log import CallLog
+from harness.browser.exchange import Exchange
 from harness.browser.facts import Facts, ask
 from harness.browser.late_wait import late_wait
 from harness.browser.liveness import PROBE_SECONDS, blocked, dead, hung, no_answer, timed_out, unanswered, who_answers
-from harness.browser.network import net_error, net_failure, status_failure
+from harness.browser.login import missing, session_lost
+from harness.browser.network import REFUSED_STATUSES, net_error, net_failure, policy_failure, status_failure
+from harness.browser.policy import strayed
 from harness.browser.scene import Scene, seconds
 from harness.failure import Effect, Failed, Failure
 
@@ -33,7 +37,7 @@ _DISABLED = r"is not enabled|is not editable"
 
 
 async def failure_of(error: Exception, scene: Scene) -> Failure:
-    """The Failure of whatever an act raised. Takes about PROBE_SECONDS at most."""
+    """The Failure of whatever an act raised. Takes about twice PROBE_SECONDS at most."""
     if isinstance(error, Failed):
         return replace(error.failure, selector=error.failure.selector or scene.selector)
     text = str(error)
@@ -42,6 +46,7 @@ async def failure_of(error: Exception, scene: Scene) -> Failure:
         failure = await unanswered(scene)
     if failure is None:
         failure = await _live(error, text, scene)
+        failure = refused_page(failure, scene) or await session_lost(failure, scene) or failure
     return replace(failure, selector=failure.selector or scene.selector, cause=error)
 
 
@@ -69,12 +74,22 @@ def _named(text: str) -> str | None:
 def _network(name: str, text: str, scene: Scene) -> Failure:
     """A goto's network error. With an empty body only the response event knows the status."""
     navigation = scene.watch.navigation
-    if navigation and navigation.status and name in ("ERR_HTTP_RESPONSE_CODE_FAILURE", "ERR_INVALID_AUTH_CREDENTIALS"):
-        failure = status_failure(navigation.status, navigation.url, navigation.headers, scene.clock.wall())
-        if failure is not None:
-            return failure
-    url = navigation.url if navigation else text.rpartition(" at ")[2].splitlines()[0]
-    return net_failure(name, url, scene.policed)
+    if navigation is not None:
+        return _broken(name, navigation, scene)
+    return net_failure(name, text.rpartition(" at ")[2].splitlines()[0], scene.policed)
+
+
+def _broken(name: str, navigation: Exchange, scene: Scene, effect: Effect | None = None) -> Failure:
+    """A navigation that ended in `name`; two names only say that its status tells the cause."""
+    failure = None
+    if navigation.status and name in ("ERR_HTTP_RESPONSE_CODE_FAILURE", "ERR_INVALID_AUTH_CREDENTIALS"):
+        failure = _by_status(navigation, scene, effect or Effect.NONE)
+    failure = failure or net_failure(name, navigation.url, scene.policed, effect)
+    return replace(failure, details={**failure.details, "method": navigation.method})
+
+
+def _by_status(navigation: Exchange, scene: Scene, effect: Effect) -> Failure | None:
+    return status_failure(navigation.status or 0, navigation.url, navigation.headers, scene.clock.wall(), effect)
 
 
 async def _ambiguous(scene: Scene, text: str) -> Failure:
@@ -111,7 +126,17 @@ async def _too_late(text: str, scene: Scene) -> Failure:
         return failure
     if not page:
         return hung(scene, browser, log.effect)
-    return late_wait(scene, facts) if scene.waits else element_failure(scene, facts, log)
+    if log.effect is Effect.NONE and not log.found and not (facts and facts.count):
+        failure = _lost_page(scene)
+    return failure or (late_wait(scene, facts) if scene.waits else element_failure(scene, facts, log))
+
+
+def _lost_page(scene: Scene) -> Failure | None:
+    """The navigation, perhaps of an earlier step, that has left nothing but the browser's own error page."""
+    lost = scene.watch.last_failed
+    if lost is None or not scene.page.url.startswith("chrome-error:"):
+        return None
+    return _broken(net_error(lost.error or "") or "ERR_FAILED", lost, scene, Effect.NONE)
 
 
 async def _late_navigation(scene: Scene) -> Failure:
@@ -119,11 +144,9 @@ async def _late_navigation(scene: Scene) -> Failure:
     navigation = scene.watch.navigation
     name = net_error(navigation.error or "") if navigation else None
     if navigation and name and name != "ERR_ABORTED":
-        return net_failure(name, navigation.url, scene.policed)
+        return _broken(name, navigation, scene)
     page, browser = await who_answers(scene)
-    if not browser:
-        return hung(scene, browser)
-    if not page:
+    if not page or not browser:
         return hung(scene, browser)
     pending = scene.watch.unanswered
     return no_answer(scene, pending, Effect.POSSIBLE) if pending else timed_out(scene)
@@ -132,11 +155,8 @@ async def _late_navigation(scene: Scene) -> Failure:
 def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
     """Why an element could not be acted on, from what the page and the call log say."""
     details: dict[str, Any] = {"url": scene.page.url, "call_log": log.tail}
-    lost = scene.watch.last_failed
     if log.effect is not Effect.NONE:
         return replace(timed_out(scene), details=details, effect=log.effect)
-    if not log.found and lost and scene.page.url.startswith("chrome-error:"):
-        return net_failure(net_error(lost.error or "") or "ERR_FAILED", lost.url, scene.policed, Effect.NONE)
     if facts is None:
         return replace(timed_out(scene), details=details)
     if facts.frame_missing:
@@ -168,13 +188,36 @@ def _not_ready(scene: Scene, facts: Facts, log: CallLog, details: dict[str, Any]
     return replace(timed_out(scene), details=details)
 
 
-def navigation_failure(scene: Scene) -> Failure | None:
-    """The act was done, and the navigation it started failed."""
-    navigation = scene.watch.navigation
-    name = net_error(navigation.error or "") if navigation else None
-    if navigation is None or name is None or name == "ERR_ABORTED":
+def refused_page(failure: Failure, scene: Scene) -> Failure | None:
+    """A missing element on a page that the site refused (401, 403), which an earlier step may have opened.
+
+    Its answer may come only after the step that asked for it: a list or a box that submits its form as it changes.
+    """
+    page = document_of(scene.watch.exchanges, scene.page.url)
+    if page is None or page.status not in REFUSED_STATUSES or not missing(failure, scene):
         return None
-    return replace(net_failure(name, navigation.url, scene.policed, Effect.DONE), selector=scene.selector)
+    refusal = _by_status(page, scene, Effect.NONE)
+    return refusal and replace(refusal, details={**failure.details, **refusal.details, "instead_of": failure.code})
+
+
+def navigation_failure(scene: Scene) -> Failure | None:
+    """The act was done, and what it opened failed, was refused by its site (401, 403) or is not allowed.
+
+    Only what is known by now is judged: an act that started no navigation waits for none.
+    """
+    navigation = scene.watch.navigation
+    failure = _unopened(navigation, scene) if navigation else None
+    stray = strayed(scene.watch.elsewhere, scene.allowed) if scene.allowed else None
+    if failure is None and stray is not None:
+        failure = policy_failure(stray.url, {"method": stray.method}, Effect.DONE)
+    return replace(failure, selector=scene.selector) if failure else None
+
+
+def _unopened(navigation: Exchange, scene: Scene) -> Failure | None:
+    name = net_error(navigation.error or "")
+    if name is not None and name != "ERR_ABORTED":
+        return _broken(name, navigation, scene, Effect.DONE)
+    return _by_status(navigation, scene, Effect.DONE) if navigation.status in REFUSED_STATUSES else None
 
 
 def with_popups(failure: Failure, popups: Collection[str]) -> Failure:

@@ -15,17 +15,17 @@ def late_wait(scene: Scene, facts: Facts | None) -> Failure:
     failure = timed_out(scene)
     if facts is None:
         return failure
-    found = instead(facts, scene.text, scene.frame)
+    found = instead(facts, scene.text)
     details = {**failure.details, "count": facts.count, "visible": facts.visible_count}
     details |= {"text": facts.text} if facts.count and scene.text is not None else {}
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     return replace(failure, message=f"{failure.message}: {found}" if found else failure.message, details=details)
 
 
-def instead(facts: Facts, wanted: str | None, frame: str | None) -> str:
+def instead(facts: Facts, wanted: str | None) -> str:
     """What is there instead of the awaited element; empty when it came just now."""
-    if facts.frame_missing:
-        return f"no frame matches {frame}"
+    if facts.missing_frame is not None:
+        return f"no frame matches {facts.missing_frame}"
     if facts.count == 0:
         return "no element matches"
     if facts.visible_count == 0:

@@ -7,11 +7,14 @@ import os
 import socket
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 from playwright.async_api import Browser, Playwright, StorageState
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.certificate import ThrowAwayKey
 from harness.browser.chromium import Chromium
 from harness.browser.domains import resolver_rules
 from harness.browser.driver import Driver
@@ -21,6 +24,7 @@ from harness.browser.request import SessionRequest
 from harness.browser.sandbox import no_sandbox_reason
 from harness.browser.session import PlaywrightSession
 from harness.browser.tab import Tab
+from harness.browser.tls import TlsFront
 from harness.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.settings import BrowserSettings
@@ -38,6 +42,10 @@ _ARGS = (
 )
 
 
+Hosts = frozenset[tuple[str, int]]
+"""Host name and port on 127.0.0.1."""
+
+
 class Browsers:
     """The browsers of a run. The first map of hosts is the run's own; one of another map ends with its sessions."""
 
@@ -46,8 +54,8 @@ class Browsers:
         self._clock = clock
         self._temp = temp
         self._driver: Driver | None = None
-        self._running: dict[str, Chromium] = {}
-        self._main_rules: str | None = None
+        self._running: dict[Hosts, Chromium] = {}
+        self._main_hosts: Hosts | None = None
         self._lock = asyncio.Lock()
         self._closed_port = socket.socket()
         self._closed_port.bind(("127.0.0.1", 0))
@@ -58,6 +66,11 @@ class Browsers:
     def refusing_proxy(self) -> str:
         """A port that is ours and never listens: what is sent there goes nowhere."""
         return f"http://127.0.0.1:{self._closed_port.getsockname()[1]}"
+
+    @cached_property
+    def _key(self) -> ThrowAwayKey:
+        """Of all https that the browsers see from their hosts."""
+        return ThrowAwayKey.new()
 
     @property
     def playwright(self) -> Playwright:
@@ -88,6 +101,8 @@ class Browsers:
     async def _try_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]:
         chromium = await self._chromium(request.hosts)
         viewport = self._settings.viewport
+        if request.on_request_failed is not None:
+            request = replace(request, on_request_failed=chromium.front.naming(request.on_request_failed))
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 tab = await Tab.open(chromium, request, self._clock, self.refusing_proxy, viewport, state)
@@ -106,14 +121,14 @@ class Browsers:
     async def release(self, chromium: Chromium) -> None:
         """A session is over."""
         chromium.sessions -= 1
-        main = self._running.get(self._main_rules or "") is chromium
+        main = self._main_hosts is not None and self._running.get(self._main_hosts) is chromium
         if chromium.sessions <= 0 and not main:
             self._forget(chromium)
             await chromium.close()
 
     def _forget(self, chromium: Chromium) -> None:
         """Give it to no further session; a killed process still runs for a moment."""
-        self._running = {rules: known for rules, known in self._running.items() if known is not chromium}
+        self._running = {hosts: known for hosts, known in self._running.items() if known is not chromium}
 
     async def close(self) -> None:
         """End every browser and Playwright itself. Bounded."""
@@ -124,18 +139,18 @@ class Browsers:
             self._driver = None
         self._closed_port.close()
 
-    async def _chromium(self, hosts: Mapping[str, int]) -> Chromium:
-        rules = resolver_rules(hosts)
+    async def _chromium(self, wanted: Mapping[str, int]) -> Chromium:
+        hosts = frozenset(wanted.items())
         async with self._lock:
-            running = self._running.get(rules)
+            running = self._running.get(hosts)
             if self.driver_alive and running is not None and running.alive:
                 return running
             if running is not None:
                 running.kill()
-            launched = await self._launch(rules)
-            self._running[rules] = launched
-            if self._main_rules is None:
-                self._main_rules = rules
+            launched = await self._launch(wanted)
+            self._running[hosts] = launched
+            if self._main_hosts is None:
+                self._main_hosts = hosts
             return launched
 
     async def _live_driver(self) -> Driver:
@@ -147,36 +162,45 @@ class Browsers:
             self._driver = await Driver.start(self._temp)
         return self._driver
 
-    async def _launch(self, rules: str) -> Chromium:
-        driver = await self._live_driver()
+    async def _launch(self, hosts: Mapping[str, int]) -> Chromium:
+        # The first key costs some milliseconds of imports: they pass while the driver starts.
+        driver, key = await asyncio.gather(self._live_driver(), asyncio.to_thread(lambda: self._key))
         own = Path(driver.playwright.chromium.executable_path)
         executable = None if self._settings.channel else find(self._settings, own, os.environ)
         check_display(self._settings.headed, os.environ, sys.platform)
+        front = TlsFront(hosts, key, self._temp)
+        try:
+            return await self._behind(front, driver, executable)
+        except BaseException:
+            await front.close()
+            raise
+
+    async def _behind(self, front: TlsFront, driver: Driver, executable: Path | None) -> Chromium:
+        """A browser whose hosts are those of `front`."""
         unsandboxed = no_sandbox_reason()
         try:
-            browser = await self._start(driver, executable, rules, sandbox=unsandboxed is None)
+            browser = await self._start(driver, executable, front, sandbox=unsandboxed is None)
         except PlaywrightError as error:
             if unsandboxed or not sandboxing_failed(error):
                 raise self._not_started(executable, error) from error
             unsandboxed = "it cannot work here"
             try:
-                browser = await self._start(driver, executable, rules, sandbox=False)
+                browser = await self._start(driver, executable, front, sandbox=False)
             except PlaywrightError as again:
                 raise self._not_started(executable, again) from again
-        chromium = await Chromium.of(browser)
+        chromium = await Chromium.of(browser, front)
         sandbox = f"sandbox off ({unsandboxed})" if unsandboxed else "sandbox on"
         self.described = f"Chromium {browser.version} ({executable or self._settings.channel}), {sandbox}"
         return chromium
 
-    async def _start(self, driver: Driver, executable: Path | None, rules: str, *, sandbox: bool) -> Browser:
+    async def _start(self, driver: Driver, executable: Path | None, front: TlsFront, *, sandbox: bool) -> Browser:
         """Playwright itself adds --no-sandbox unless it is told to keep the sandbox."""
-        mapping = [f"--host-resolver-rules={rules}"] if rules else []
         return await driver.playwright.chromium.launch(
             executable_path=executable,
             channel=self._settings.channel,
             headless=not self._settings.headed,
             slow_mo=self._settings.slowmo,
-            args=[*_ARGS, *self._settings.args, *mapping],
+            args=[*_ARGS, *self._settings.args, *_host_args(front)],
             chromium_sandbox=sandbox,
             timeout=LAUNCH_SECONDS * 1000,
             env={**os.environ, "TMPDIR": str(self._temp)},
@@ -186,3 +210,11 @@ class Browsers:
     def _not_started(self, executable: Path | None, error: PlaywrightError) -> Failed:
         message = f"the browser does not start: {executable or self._settings.channel}: {why(error)}"
         return Failed(Failure("BROWSER_LAUNCH_FAILED", message, details={"log": error.message[-2000:]}))
+
+
+def _host_args(front: TlsFront) -> list[str]:
+    """Where the hosts are, and whose certificates to take for theirs."""
+    if not front.hosts:
+        return []
+    rules = resolver_rules(front.hosts, front.ports)
+    return [f"--host-resolver-rules={rules}", f"--ignore-certificate-errors-spki-list={front.spki}"]

@@ -87,4 +87,5 @@ async def who_answers(scene: Scene) -> tuple[bool, bool]:
 def no_answer(scene: Scene, navigation: Exchange, effect: Effect) -> Failure:
     """The server says nothing."""
     message = f"no answer from {navigation.url} in {seconds(scene.within)}"
-    return Failure("NET_TIMEOUT", message, details={"url": navigation.url}, effect=effect)
+    details = {"url": navigation.url, "method": navigation.method}
+    return Failure("NET_TIMEOUT", message, details=details, effect=effect)

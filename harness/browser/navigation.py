@@ -21,7 +21,7 @@ _INTERRUPTED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 async def open_url(attempt: Attempt, step: Open) -> Mapping[str, Any]:
     url = domains.resolve(step.url, attempt.request.base_url)
     domains.check(url, attempt.request.allowed_domains)
-    domains.check_plain(url, attempt.request.hosts)
+    domains.check_port(url, attempt.request.hosts)
     try:
         response = await go_to(attempt, url)
     except PlaywrightError as error:

@@ -8,6 +8,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
+from harness.browser.domains import host_of
 from harness.failure import Effect, Failure
 
 NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
@@ -37,7 +38,9 @@ _PREFIXES = {
     "ERR_BAD_SSL_": "NET_TLS",
     "ERR_BLOCKED_BY_": "NET_BLOCKED",
 }
-_POLICY_ERRORS = ("ERR_PROXY_CONNECTION_FAILED", "ERR_TUNNEL_CONNECTION_FAILED")
+POLICY_ERRORS = ("ERR_PROXY_CONNECTION_FAILED", "ERR_TUNNEL_CONNECTION_FAILED")
+"""What a request gets that was sent to the closed proxy."""
+REFUSED_STATUSES = (401, 403)
 _NOT_SENT = {"NET_DNS", "NET_CONNECTION_REFUSED", "NET_OFFLINE", "NET_BLOCKED", "NET_TLS", "POLICY_DOMAIN"}
 _API_ERRORS = (
     (r"ECONNREFUSED", "NET_CONNECTION_REFUSED"),
@@ -59,7 +62,7 @@ def net_error(text: str) -> str | None:
 
 def code_of(error: str, policed: bool = False) -> str:
     """The catalog's code of `ERR_...`. `policed`: a proxy stands for the domains that are not allowed."""
-    if policed and error in _POLICY_ERRORS:
+    if policed and error in POLICY_ERRORS:
         return "POLICY_DOMAIN"
     if error in _EXACT:
         return _EXACT[error]
@@ -69,10 +72,17 @@ def code_of(error: str, policed: bool = False) -> str:
 def net_failure(error: str, url: str, policed: bool = False, effect: Effect | None = None) -> Failure:
     """The Failure of a request that ended in `net::ERR_...`."""
     code = code_of(error, policed)
-    message = f"net::{error} at {url}"
+    details = {"url": url, "net_error": f"net::{error}"}
     if code == "POLICY_DOMAIN":
-        message = f"{url} is outside of the task's allowed_domains"
-    return Failure(code, message, details={"url": url, "net_error": f"net::{error}"}, effect=effect or effect_of(code))
+        return policy_failure(url, details, effect or Effect.NONE)
+    return Failure(code, f"net::{error} at {url}", details=details, effect=effect or effect_of(code))
+
+
+def policy_failure(url: str, details: Mapping[str, Any], effect: Effect) -> Failure:
+    """The Failure of a page that was to leave the task's allowed_domains; nothing was sent there."""
+    host = host_of(url)
+    message = f"{host} is outside of the task's allowed_domains: {url} was not opened"
+    return Failure("POLICY_DOMAIN", message, details={"url": url, "host": host, **details}, effect=effect)
 
 
 def effect_of(code: str) -> Effect:
@@ -105,7 +115,7 @@ def status_failure(
 
 def status_code(status: int) -> str:
     """The catalog's code of an HTTP status of 400 and above."""
-    if status in (401, 403):
+    if status in REFUSED_STATUSES:
         return "AUTHENTICATION_FAILED"
     if status == 429:
         return "HTTP_RATE_LIMITED"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from playwright.async_api import CDPSession, Page
@@ -10,7 +10,7 @@ from playwright.async_api import CDPSession, Page
 from harness.browser.chromium import Chromium
 from harness.browser.watch import PageWatch
 from harness.resilience import Clock
-from harness.spec.steps import Open, Step, Wait
+from harness.spec.steps import Open, Step, Type, Wait
 
 TEXT_LENGTH = 80
 
@@ -28,6 +28,8 @@ class Scene:
     clock: Clock
     policed: bool
     """Whether allowed_domains hold."""
+    allowed: Sequence[str] = ()
+    """The task's allowed_domains."""
     selector: str | None = None
     frame: str | None = None
     acts: bool = False
@@ -36,11 +38,15 @@ class Scene:
     """Whether the step is a navigation of its own."""
     waits: bool = False
     """Whether the step only waits: then being late is all that can go wrong."""
+    fills: bool = False
+    """Whether the step types into a field."""
     within: float = 0.0
     what: str = ""
     text: str | None = None
     """The text that a `wait` wants."""
     patience: float = 0.0
+    logins: Collection[str] = ()
+    """Where the task has typed a password: hosts, or pages (host and path)."""
 
     def of_step(self, step: Step, patience: float) -> Scene:
         """The same scene, with a step in it."""
@@ -52,6 +58,7 @@ class Scene:
             acts=not step.looks_only,
             opens=isinstance(step, Open),
             waits=isinstance(step, Wait),
+            fills=isinstance(step, Type),
             text=wanted_text(step) if isinstance(step, Wait) else None,
             what=_what(step, target),
             patience=min(patience, self.within),

@@ -3,56 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Playwright, StorageState
 
 from harness.browser import evidence as taking
 from harness.browser.actions import ACTIONS
 from harness.browser.attempt import Attempt
+from harness.browser.checkpoint import Checkpoint, take
 from harness.browser.chromium import Chromium
 from harness.browser.facts import describe, locate
 from harness.browser.failures import failure_of, navigation_failure, with_popups
+from harness.browser.lease import CLOSE_SECONDS, Fleet, Lease
 from harness.browser.liveness import PROBE_SECONDS, dead
-from harness.browser.navigation import go_to
-from harness.browser.network import status_failure
+from harness.browser.observation import look
 from harness.browser.reading import read_between_pages, text_of
+from harness.browser.renewal import GRACE, Return
 from harness.browser.request import SessionRequest
-from harness.browser.scene import Scene, seconds
-from harness.browser.storage import state_of
+from harness.browser.scene import Scene
+from harness.browser.storage import session_of, state_of
 from harness.browser.tab import Tab
 from harness.browser.transfer import free_path
 from harness.failure import Failed, Failure, Outcome, Passed
-from harness.ports import Evidence
+from harness.ports import Evidence, Observation, Saved
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
 from harness.spec.steps import Step
 
-GRACE = 0.1
-"""Seconds after its limit at which a call that Playwright did not end is ended from outside."""
-CLOSE_SECONDS = 3.0
-STOPPED_SECONDS = 0.75
-"""A browser that is silent for so long twice is taken for stopped, and killed; others may live in it."""
 STATE_SECONDS = 2.0
-TRACE_START_SECONDS = 1.0
-
-
-class Fleet(Protocol):
-    """What a session needs of the browsers it came from."""
-
-    @property
-    def playwright(self) -> Playwright: ...
-
-    @property
-    def driver_alive(self) -> bool: ...
-
-    async def open_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]: ...
-
-    async def release(self, chromium: Chromium) -> None: ...
+T = TypeVar("T")
 
 
 class PlaywrightSession:
@@ -62,14 +44,18 @@ class PlaywrightSession:
         self._fleet = fleet
         self._clock = clock
         self._request = request
-        self._chromium = chromium
-        self._tab = tab
-        self._recordings = [tab.har] if tab.har else []
-        self._console: list[str] = []
+        self._lease = Lease(fleet, clock, request, chromium, tab)
         self._files: list[Path] = []
         self._good_url: str | None = None
         self._unfound: str | None = None
-        self._closed = False
+
+    @property
+    def _tab(self) -> Tab:
+        return self._lease.tab
+
+    @property
+    def _chromium(self) -> Chromium:
+        return self._lease.chromium
 
     @property
     def url(self) -> str | None:
@@ -78,6 +64,10 @@ class PlaywrightSession:
     @property
     def files(self) -> tuple[Path, ...]:
         return tuple(self._files)
+
+    @property
+    def requests(self) -> int:
+        return self._lease.requests
 
     @property
     def user_agent(self) -> str:
@@ -107,6 +97,7 @@ class PlaywrightSession:
             clock=self._clock,
             policed=bool(self._request.allowed_domains),
             within=within,
+            logins=frozenset(self._tab.passwords),
         )
 
     def _attempt(self, within: float, patience: float) -> Attempt:
@@ -174,53 +165,66 @@ class PlaywrightSession:
         return path
 
     async def record(self) -> None:
-        if not self._request.traceable or self._tab.traced:
-            return
-        try:
-            async with asyncio.timeout(TRACE_START_SECONDS):
-                await self._tab.trace()
-        except (PlaywrightError, TimeoutError):
-            return  # a page that is gone cannot be recorded; the evidence says so
+        await self._lease.record()
 
     async def renew(self, within: float) -> Failure | None:
-        deadline = Deadline.after(within, self._clock.now())
-        traced = self._tab.traced
-        state = await state_of(self._tab, deadline.clip(STATE_SECONDS, self._clock.now()))
-        await self._end(deadline.clip(CLOSE_SECONDS / 2, self._clock.now()))
-        try:
-            async with asyncio.timeout(deadline.left(self._clock.now())):
-                self._tab, self._chromium = await self._fleet.open_tab(self._request, state)
-        except Failed as error:
-            return error.failure
-        except TimeoutError:
-            return Failure("BROWSER_UNRESPONSIVE", f"no new page in {seconds(within)}", tainted=True)
-        self._closed = False
-        self._recordings += [self._tab.har] if self._tab.har else []
-        if traced:
-            await self.record()
-        return await self._return_to_page(deadline)
+        until = Deadline.after(within, self._clock.now())
+        state = await state_of(self._tab, until.clip(STATE_SECONDS, self._clock.now()))
+        script = await session_of(self._tab.page) if state else None
+        failure = await self._lease.replace(state, until)
+        if failure is not None or self._good_url is None:
+            return failure
+        return await self._way_back(until).to_url(self._good_url, script)
 
-    async def _return_to_page(self, deadline: Deadline) -> Failure | None:
-        """To the last URL at which a step passed."""
-        if self._good_url is None:
-            return None
-        within = deadline.left(self._clock.now())
-        scene = replace(self._scene(within), opens=True, what=f"return to {self._good_url}")
+    def _way_back(self, until: Deadline) -> Return:
+        left = until.left(self._clock.now())
+        return Return(self._attempt(left, left), self._scene)
+
+    async def save(self, within: float) -> Checkpoint:
+        return await self._seen("save a checkpoint", within, lambda: take(self._tab, self._clock))
+
+    async def restore(self, saved: Saved | None, within: float, *, restart: bool) -> tuple[str, ...] | Failure:
+        """Back to a checkpoint of `save`, in a fresh context.
+
+        `restart` ends the browser itself when nobody else lives in it; one that does not answer, or is gone, is
+        replaced in any case, and the other sessions in it end with it.
+        """
+        assert saved is None or isinstance(saved, Checkpoint)
+        until = Deadline.after(within, self._clock.now())
+        failure = await self._lease.replace(saved.storage if saved else None, until, restart=restart)
+        if failure is not None:
+            return failure
+        self._unfound = None
+        self._good_url = saved.url if saved and saved.url.startswith("http") else None
+        self._tab.passwords = set(saved.passwords) if saved else set()
+        return await self._way_back(until).to_checkpoint(saved) if saved else ()
+
+    async def observe(self, within: float, *, screenshot: bool) -> Observation:
+        until = Deadline.after(within, self._clock.now())
+        folder = self._request.folder
+        return await self._seen(
+            "observe the page", within, lambda: look(self._tab, folder, until, self._clock, screenshot=screenshot)
+        )
+
+    async def _seen(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
+        """What `see` finds; raises Failed when the page cannot be asked, or not in time."""
+        scene = replace(self._scene(within), what=what)
+        failure = dead("", scene)
+        if failure is not None:
+            raise Failed(failure)
         try:
-            async with asyncio.timeout(within + GRACE):
-                response = await go_to(self._attempt(within, within), self._good_url)
+            async with asyncio.timeout(within):
+                return await see()
         except (PlaywrightError, TimeoutError) as error:
-            return await failure_of(error, scene)
-        return status_failure(response.status, response.url, response.headers, self._clock.wall()) if response else None
+            raise Failed(await failure_of(error, scene)) from error
 
     async def evidence(self, capture: Capture, folder: Path) -> Evidence:
         deadline = Deadline.after(taking.TOTAL_SECONDS, self._clock.now())
         url = self._tab.page.url
         round_ = taking.Taking(self._tab, folder, self._clock, deadline)
         har = self._request.recording != "minimal"
-        await taking.take(round_, capture, self._recordings if har else None, self._end)
-        console = self._console if self._closed else [*self._console, *self._tab.watch.console()]
-        lines = tuple(console) if capture.logs else ()
+        await taking.take(round_, capture, self._lease.recordings if har else None, self._lease.end)
+        lines = self._lease.console if capture.logs else ()
         return Evidence(folder, tuple(round_.items), url, lines, {"popups": list(self._tab.watch.popups)})
 
     async def close(self) -> None:
@@ -228,23 +232,4 @@ class PlaywrightSession:
             deadline = Deadline.after(CLOSE_SECONDS, self._clock.now())
             await taking.take_trace(taking.Taking(self._tab, self._request.folder, self._clock, deadline))
             self._files.append(self._request.folder / taking.TRACE)
-        await self._end(CLOSE_SECONDS)
-
-    async def _end(self, seconds: float) -> bool:
-        """Close the context; a browser that does not even answer is killed. Whether it closed cleanly."""
-        if self._closed:
-            return True
-        self._closed = True
-        self._console += self._tab.watch.console()
-        closed = False
-        try:
-            async with asyncio.timeout(seconds):
-                closed = await self._chromium.answers(STOPPED_SECONDS)
-                if closed:
-                    await self._tab.context.close()
-        except (PlaywrightError, TimeoutError):
-            closed = False
-        if not closed and not await self._chromium.answers(STOPPED_SECONDS):
-            self._chromium.kill()
-        await self._fleet.release(self._chromium)
-        return closed
+        await self._lease.end(CLOSE_SECONDS)

@@ -1,13 +1,13 @@
-"""One browser context with its main page, and all that watches it."""
+"""One browser context with the page that is acted on, and all that watches it."""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import BrowserContext, CDPSession, Page, StorageState
+from playwright.async_api import BrowserContext, CDPSession, Locator, Page, StorageState
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.chromium import Chromium
@@ -17,10 +17,13 @@ from harness.browser.request import SessionRequest
 from harness.browser.watch import PageWatch
 from harness.resilience import Clock
 
+GRACE = 0.05
+"""Seconds after its limit at which a picture that Playwright did not end is ended from outside."""
+
 
 @dataclass(slots=True)
 class Tab:
-    """A context and its page. A session replaces it when it can no longer be trusted."""
+    """A context and the page that is acted on. A session replaces it when it can no longer be trusted."""
 
     context: BrowserContext
     page: Page
@@ -29,6 +32,10 @@ class Tab:
     """Made before anything can hang: it can end an endless loop."""
     har: Path | None
     traced: bool = False
+    passwords: set[str] = field(default_factory=set)
+    """Hosts and pages (host and path) on which a password was typed."""
+    controls: dict[Page, CDPSession] = field(default_factory=dict)
+    """The control sessions of pages that were acted on before."""
 
     @classmethod
     async def open(
@@ -54,6 +61,13 @@ class Tab:
             await tab.trace()
         return tab
 
+    async def switch(self, page: Page) -> None:
+        """Act on another page of the context from now on. Raises what Playwright raises."""
+        self.controls[self.page] = self.control
+        control = self.controls.get(page) or await self.context.new_cdp_session(page)
+        self.page, self.control = page, control
+        self.watch.follow(page)
+
     async def freed(self, seconds: float) -> bool:
         """Whether the page answers, after ending what keeps it from it: a navigation, or a script that does not end."""
         if self.watch.unanswered:
@@ -75,10 +89,13 @@ class Tab:
         except (TimeoutError, PlaywrightError):
             return  # whatever holds it up is found by the next call
 
-    async def picture(self, path: Path, seconds: float) -> None:
-        """A screenshot of what is in view: the one place that takes them."""
-        async with asyncio.timeout(seconds):
-            await self.page.screenshot(path=path, timeout=seconds * 1000)
+    async def picture(self, path: Path, seconds: float, target: Locator | None = None) -> None:
+        """A screenshot of what is in view, or of one element: the one place that takes them.
+
+        Playwright's own timeout comes first: it knows what is wrong with the element.
+        """
+        async with asyncio.timeout(seconds + GRACE):
+            await (target or self.page).screenshot(path=path, timeout=seconds * 1000)
 
     async def trace(self) -> None:
         """Record snapshots and screenshots from now on."""

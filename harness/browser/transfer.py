@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from playwright.async_api import Download as BrowserDownload
+from playwright.async_api import FileChooser, Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.attempt import Attempt
@@ -16,14 +18,47 @@ from harness.failure import Effect, Failed, Failure
 from harness.spec.steps import Download, Upload
 
 DOWNLOADS = "downloads"
+_TAKES_FILES = "e => (e.matches('label') ? e.control : e)?.type === 'file'"
 
 
 async def upload(attempt: Attempt, step: Upload) -> Mapping[str, Any]:
+    """Into a file field (or its label); of anything else, into the file chooser that a click on it opens."""
     values = step.value if isinstance(step.value, list) else [step.value]
     files = [confined(attempt.request.uploads, value) for value in values]
     target = attempt.locator(step.selector, step.frame)
-    await attempt.act(lambda ms: target.set_input_files(files, timeout=ms))
+    if await _takes_files(attempt, target):
+        await attempt.act(lambda ms: target.set_input_files(files, timeout=ms))
+    else:
+        chooser = await _chooser(attempt, step, target)
+        if len(files) > 1 and not chooser.is_multiple():
+            message = f"the file chooser of {step.selector} takes one file, not {len(files)}"
+            raise Failed(Failure("INVALID_INPUT", message))
+        await chooser.set_files(files, timeout=attempt.ms())
     return {"files": [file.name for file in files]}
+
+
+async def _takes_files(attempt: Attempt, target: Locator) -> bool:
+    answer: list[bool] = []
+
+    async def ask(ms: float) -> None:
+        answer.append(await target.evaluate(_TAKES_FILES, timeout=ms))
+
+    await attempt.act(ask)
+    return answer[0]
+
+
+async def _chooser(attempt: Attempt, step: Upload, target: Locator) -> FileChooser:
+    clicked = False
+    try:
+        async with attempt.page.expect_file_chooser(timeout=attempt.ms()) as coming:
+            await attempt.act(lambda ms: target.click(timeout=ms))
+            clicked = True
+        return await coming.value
+    except PlaywrightTimeoutError as error:
+        if not clicked:
+            raise
+        message = f"{step.selector} is no file field, and no file chooser came after a click on it"
+        raise Failed(Failure("ACTION_FAILED", message, effect=Effect.DONE)) from error
 
 
 def confined(folder: Path, value: str) -> Path:
@@ -37,11 +72,11 @@ def confined(folder: Path, value: str) -> Path:
 
 
 async def download(attempt: Attempt, step: Download) -> Mapping[str, Any]:
-    """Click, and keep the file that comes."""
+    """Click, and keep the file that comes, in this page or in one that the click opens."""
     target = attempt.locator(step.selector, step.frame)
     clicked = False
     try:
-        async with attempt.page.expect_download(timeout=attempt.ms()) as coming:
+        async with attempt.tab.context.expect_event("download", timeout=attempt.ms()) as coming:
             await attempt.act(lambda ms: target.click(timeout=ms, force=step.force))
             clicked = True
     except PlaywrightTimeoutError as error:
@@ -54,15 +89,26 @@ async def download(attempt: Attempt, step: Download) -> Mapping[str, Any]:
 
 async def _keep(attempt: Attempt, step: Download, coming: BrowserDownload) -> Mapping[str, Any]:
     name = coming.suggested_filename
-    broken = await coming.failure()
-    if broken:
-        raise Failed(Failure("DOWNLOAD_FAILED", f"{name}: the download broke off ({broken})", effect=Effect.DONE))
     if step.value is not None and name != step.value and not fnmatchcase(name, step.value):
         message = f"the file that came is {name}, not {step.value}"
         raise Failed(Failure("DOWNLOAD_FAILED", message, details={"file": name}, effect=Effect.DONE))
+    broken = await _end_of(attempt, step, coming)
+    if broken:
+        raise Failed(Failure("DOWNLOAD_FAILED", f"{name}: the download broke off ({broken})", effect=Effect.DONE))
     path = free_path(attempt.request.folder / DOWNLOADS, name)
     await coming.save_as(path)
     return {"file": path.name, "bytes": path.stat().st_size, "path": str(path)}
+
+
+async def _end_of(attempt: Attempt, step: Download, coming: BrowserDownload) -> str | None:
+    """Wait for the whole file; why it broke off, or None."""
+    try:
+        async with asyncio.timeout(attempt.left()):
+            return await coming.failure()
+    except TimeoutError as error:
+        name = coming.suggested_filename
+        message = f"Step timeout: download {step.selector}: {name} had begun, and did not end in time"
+        raise Failed(Failure("STEP_TIMEOUT", message, details={"file": name}, effect=Effect.DONE)) from error
 
 
 def free_path(folder: Path, name: str) -> Path:

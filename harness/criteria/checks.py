@@ -17,7 +17,7 @@ async def check(condition: Compare | Test, reads: Pass) -> Finding:
         return await _question(condition, reads)
     operator, subject, wanted = oriented(condition)
     left, right = await read(subject, reads), await read(wanted, reads)
-    holds, note = judge(operator, left, right)
+    holds, note = judge(operator, left, right, reads.patience)
     fact = _fact(subject, left)
     if not holds:
         fact += f", expected {_EXPECTED.get(operator, operator + ' ')}{_expectation(wanted, right)}"

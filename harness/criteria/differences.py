@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from difflib import unified_diff
 from itertools import islice
 
 from harness.criteria.syntax import Json
+from harness.criteria.verdict import written
 
 SHORT = 60
 WIDTH = 80
@@ -27,10 +27,12 @@ def difference(expected: Json, actual: Json) -> str:
 
 def _lines(value: Json) -> list[str]:
     if isinstance(value, list | dict):
-        return json.dumps(value, ensure_ascii=False, indent=1, sort_keys=True, default=str).splitlines()
+        return _wrapped(written(value, indent=1))
     if not isinstance(value, str):
-        return [json.dumps(value)]
-    if "\n" not in value and len(value) <= SHORT:
-        return [value]
-    head = value[: WIDTH * MOST_LINES]
+        return [written(value)]
+    return [value] if "\n" not in value and len(value) <= SHORT else _wrapped(value)
+
+
+def _wrapped(text: str) -> list[str]:
+    head = text[: WIDTH * MOST_LINES]
     return [piece for line in head.splitlines() for piece in textwrap.wrap(line, WIDTH, drop_whitespace=False) or [""]]

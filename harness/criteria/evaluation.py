@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.criteria.criterion import Criterion, ValueExpression
 from harness.criteria.differences import difference
 from harness.criteria.monitors import Pending, monitor
+from harness.criteria.patterns import Patience
 from harness.criteria.reading import read
 from harness.criteria.sources import Pass, Sources
 from harness.criteria.syntax import Json
@@ -20,11 +21,12 @@ async def evaluate(criterion: Criterion, sources: Sources, clock: Clock, deadlin
     """Whether the criterion holds. Every look reads afresh; what a source raises passes through."""
     watched = monitor(criterion.tree, deadline.at)
     pause = FIRST_PAUSE
-    standing = await watched.look(Pass(sources), clock.now())
+    patience = Patience()
+    standing = await watched.look(Pass(sources, patience), clock.now())
     while isinstance(standing, Pending):
         await clock.sleep(max(SHORTEST_PAUSE, min(pause, standing.until - clock.now())))
         pause = min(pause * 1.5, LONGEST_PAUSE)
-        standing = await watched.look(Pass(sources), clock.now())
+        standing = await watched.look(Pass(sources, patience), clock.now())
     return _verdict(standing)
 
 
@@ -35,7 +37,7 @@ async def evaluate_value(
     deadline: Deadline,  # noqa: ARG001
 ) -> Json:
     """The value: null when it is missing, a list when its path has `*`. What a source raises passes through."""
-    return (await read(expression.tree, Pass(sources))).json
+    return (await read(expression.tree, Pass(sources, Patience()))).json
 
 
 def _verdict(finding: Finding) -> Verdict:

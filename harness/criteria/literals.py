@@ -10,7 +10,7 @@ from harness.criteria.vocabulary import UNITS
 LONGEST_NUMBER = 100
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
-_DURATION = re.compile(r"(?P<amount>-?[\d.]+)(?P<unit>[a-z]+)")
+_DURATION = re.compile(r"(?P<amount>-?[0-9.]+)(?P<unit>[a-z]+)")
 
 
 def string(quoted: str) -> str:

@@ -42,13 +42,16 @@ def _gathered(entries: Mapping[str, Json], key: str) -> dict[str, Json]:
     first = key.split(".", 1)[0].split("[", 1)[0]
     wanted = [name for name in entries if first in ("", "*") or name == first or name.startswith(first + ".")]
     document: dict[str, Json] = {}
+    ours = {id(document)}  # what is in an entry is copied before anything is put into it, once
     for name in sorted(wanted, key=len):
         *way, last = name.split(".")
         place = document
         for part in way:
             inner = place.get(part)
-            inner = dict(inner) if isinstance(inner, dict) else {}
-            place[part] = inner
+            if not isinstance(inner, dict) or id(inner) not in ours:
+                inner = dict(inner) if isinstance(inner, dict) else {}
+                ours.add(id(inner))
+                place[part] = inner
             place = inner
         place[last] = entries[name]
     return document

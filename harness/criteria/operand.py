@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 
-from harness.criteria.patterns import SECONDS
+from harness.criteria.patterns import Patience
 from harness.criteria.syntax import Json
 from harness.criteria.values import order_problem, satisfied
+
+MOST_PAIRS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Operand:
         return self.matches[0] if self.matches else None
 
 
-def judge(operator: str, left: Operand, right: Operand) -> tuple[bool, str]:
+def judge(operator: str, left: Operand, right: Operand, patience: Patience) -> tuple[bool, str]:
     """Whether any pair of matches satisfies the operator; if none does, what kept them, when there is more to say.
 
     A missing side equals a null that is there or written, and satisfies nothing else: two missing sides are not equal,
@@ -35,10 +37,16 @@ def judge(operator: str, left: Operand, right: Operand) -> tuple[bool, str]:
     if not left.matches or not right.matches:
         nulls = any(match is None for match in left.matches + right.matches)
         return operator == "==" and nulls, left.note or right.note
+    pairs = product(left.matches, right.matches)
+    least = max(MOST_PAIRS, len(left.matches), len(right.matches))
     try:
-        if any(satisfied(operator, a, b) for a, b in product(left.matches, right.matches)):
+        if any(satisfied(operator, a, b, patience.seconds) for a, b in islice(pairs, least)):
             return True, ""
     except TimeoutError:
-        return False, f"the regular expression took more than {SECONDS:g} s"
+        note = f"the regular expression took more than {patience.seconds:g} s"
+        patience.lose()
+        return False, note
+    if next(pairs, None):
+        return False, f"only the first {least} of {len(left.matches)} times {len(right.matches)} pairs were compared"
     ordering = operator in ("<", "<=", ">", ">=")
     return False, order_problem(left.matches[0], right.matches[0]) if ordering else ""

@@ -37,6 +37,7 @@ class Wildcard:
 
 
 Segment: TypeAlias = str | int | Wildcard
+MOST_SEGMENTS = 200
 
 
 @lru_cache(maxsize=4096)
@@ -45,6 +46,8 @@ def segments(path: str) -> tuple[Segment, ...]:
     found: list[Segment] = []
     offset = 0
     while offset < len(path):
+        if len(found) == MOST_SEGMENTS:
+            raise PathError(f"a path has at most {MOST_SEGMENTS} segments", offset)
         if found and path[offset] == ".":
             offset += 1
         elif found and path[offset] != "[":

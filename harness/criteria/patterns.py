@@ -1,18 +1,23 @@
-"""Regular expressions that cannot run away: bounded length, bounded repeats, no recursion, one second of search."""
+"""Regular expressions that cannot run away: bounded length, bounded size, no recursion, one second of search."""
 
 from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 
 import regex
 
 LONGEST = 1_000
-MOST_REPEATS = 250_000
+LARGEST = 10_000
 SECONDS = 1.0
+SHORTEST_SECONDS = 0.01
 
-_COUNT = re.compile(r"\{(\d*)(?:,(\d*))?\}")
+_CHARACTER = re.compile(r"\\.|\[\^?\]?(?:[^\\\[\]]|\\.)*\]", re.DOTALL)  # an escape, or a set without sets inside
+_COUNT = re.compile(r"(?P<count>\{(?P<least>\d*)(?:,(?P<most>\d*))?\})")
+_PIECE = re.compile(rf"(?P<open>\((?:\?:)?)|(?P<close>\))|{_COUNT.pattern}|.", re.DOTALL)
+_REMARK = re.compile(r"(?:[^\\]|\\.)*?(?P<start>\(\?)(?:#|[A-Za-z0-9-]*x[A-Za-z0-9-]*[:)])", re.DOTALL)
 _RECURSION = re.compile(r"\(\?(?:R|[+-]?\d+|&\w+|P>\w+)\)")
 
 
@@ -41,17 +46,53 @@ def compiled(pattern: str) -> regex.Pattern[str]:
         raise PatternError("the regular expression is nested too deeply") from error
 
 
-def found(pattern: str, text: str) -> bool:
-    """Whether the pattern occurs in the text. Raises PatternError, and TimeoutError after one second of search."""
-    return compiled(pattern).search(text, timeout=SECONDS) is not None
+def found(pattern: str, text: str, seconds: float = SECONDS) -> bool:
+    """Whether the pattern occurs in the text. Raises PatternError, and TimeoutError after so many seconds of search."""
+    return compiled(pattern).search(text, timeout=seconds) is not None
+
+
+@dataclass(slots=True)
+class Patience:
+    """How long a search may take, in seconds. Each that takes longer halves it, so that many together stay bounded."""
+
+    seconds: float = SECONDS
+
+    def lose(self) -> None:
+        self.seconds = max(SHORTEST_SECONDS, self.seconds / 2)
 
 
 def _check_cost(pattern: str) -> None:
-    """Nested counts multiply: `((a{1000}){1000}){1000}` fills the memory while it is compiled."""
+    """Compiling writes the counts out: many fill the memory, and `(?:a|bc){250000}` overflows the stack of Python."""
     if len(pattern) > LONGEST:
         raise PatternError(f"a regular expression has at most {LONGEST} characters")
     if recursion := _RECURSION.search(pattern):
         raise PatternError("recursion is not allowed in a regular expression", recursion.start())
-    counts = [int(most or least or 1) for least, most in _COUNT.findall(pattern)]
-    if math.prod(max(count, 1) for count in counts) > MOST_REPEATS:
-        raise PatternError("the counts in this regular expression multiply to too many repeats")
+    if remark := _REMARK.match(pattern):  # a bracket or count inside, or spread out by it, could not be told
+        raise PatternError("comments and the flag `x` are not allowed in a regular expression", remark.start("start"))
+    if _size(_CHARACTER.sub("a", pattern)) > LARGEST:
+        raise PatternError(f"the counts in this regular expression make too many repeats: at most {LARGEST} characters")
+
+
+def _size(pattern: str) -> int:
+    """Characters of the pattern with its counts written out; more than there are, when its groups cannot be told."""
+    if "[" in pattern:  # a set of sets, where round brackets may stand for themselves
+        return len(pattern) * math.prod(_times(count) for count in _COUNT.finditer(pattern))
+    sizes, last = [0], 0  # of the open groups; of what a count would repeat
+    for piece in _PIECE.finditer(pattern):
+        if piece["open"]:
+            sizes.append(0)
+        elif piece["close"]:
+            last = sizes.pop()
+            sizes = sizes or [0]  # a bracket too many is refused when it is compiled
+            sizes[-1] += last
+        elif piece["count"]:
+            sizes[-1] += last * (_times(piece) - 1)
+            last *= _times(piece)
+        else:
+            last = 1
+            sizes[-1] += 1
+    return sum(sizes)
+
+
+def _times(count: re.Match[str]) -> int:
+    return max(int(count["most"] or count["least"] or 1), 1)

@@ -28,7 +28,8 @@ async def read(value: Value, reads: Pass) -> Operand:
             return await _call(function, arguments, reads)
         case Compare():
             operator, left, right = oriented(value)
-            return Operand((judge(operator, await read(left, reads), await read(right, reads))[0],))
+            sides = await read(left, reads), await read(right, reads)
+            return Operand((judge(operator, *sides, reads.patience)[0],))
 
 
 async def _call(function: str, arguments: tuple[str, ...], reads: Pass) -> Operand:

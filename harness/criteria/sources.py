@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Protocol
 
+from harness.criteria.patterns import Patience
 from harness.criteria.syntax import Json
 
 
@@ -32,8 +33,9 @@ class Sources(Protocol):
 class Pass:
     """One look at the sources: nothing is read before it is asked for, and nothing twice."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: Sources, patience: Patience) -> None:
         self._sources = sources
+        self.patience = patience
         self._pages: dict[tuple[str, str | None, str | None], Json] = {}
         self._channels: dict[str, Json] = {}
         self._memory: Mapping[str, Json] | None = None

@@ -7,17 +7,19 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import islice
 from operator import ge, gt, le, lt
 from types import MappingProxyType
 
 import regex
 
-from harness.criteria.patterns import found
+from harness.criteria.patterns import SECONDS, found
 from harness.criteria.syntax import Json
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _IN_TEXT = re.compile(r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+")
-_SIGN = regex.compile(r"(?P<sign>[-\u2212]?)(?P<money>\p{Sc}\s?)?(?P<late>[-\u2212]?)$")
+_SIGN = regex.compile(r"(?P<sign>[-\u2212]?)(?P<money>\p{Sc}\s?)?(?P<late>[-\u2212]?)\Z")
+LONGEST_SIGN = 4
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?")
 _ORDERS: MappingProxyType[str, Callable[[Decimal, Decimal], bool]] = MappingProxyType(
     {"<": lt, "<=": le, ">": gt, ">=": ge}
@@ -35,13 +37,22 @@ def equal(a: Json, b: Json) -> bool:
     Numbers read numerically, so `'860.0'` and `'007'` equal 860 and 7; two texts must be the same text. A boolean
     equals `'true'` or `'false'` in any case, and no number. Null equals null alone.
     """
+    pairs = [(a, b)]  # a document may be nested deeper than Python's stack is
+    while pairs:
+        left, right = pairs.pop()
+        if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
+            pairs += zip(left, right, strict=True)
+        elif isinstance(left, dict) and isinstance(right, dict) and left.keys() == right.keys():
+            pairs += [(left[key], right[key]) for key in left]
+        elif isinstance(left, list | dict) or not _alike(left, right):
+            return False
+    return True
+
+
+def _alike(a: Json, b: Json) -> bool:
     if isinstance(a, str) != isinstance(b, str):
         text, other = (a, b) if isinstance(a, str) else (b, a)
         return _reads_as(str(text), other)
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
     return isinstance(a, bool) == isinstance(b, bool) and a == b
 
 
@@ -71,8 +82,8 @@ def compare(operator: str, left: Json, right: Json) -> bool:
         return False
 
 
-def satisfied(operator: str, left: Json, right: Json) -> bool:
-    """`compare`, but raises TimeoutError for a pattern that takes too long."""
+def satisfied(operator: str, left: Json, right: Json, seconds: float = SECONDS) -> bool:
+    """`compare`, but raises TimeoutError for a pattern that takes longer than `seconds`."""
     match operator:
         case "==":
             return equal(left, right)
@@ -81,7 +92,7 @@ def satisfied(operator: str, left: Json, right: Json) -> bool:
         case "includes":
             return includes(left, right)
         case "matches":
-            return _matches(left, right)
+            return _matches(left, right, seconds)
         case _ if operator in _ORDERS:
             return _ordered(operator, left, right)
     raise ValueError(f"unknown operator {operator!r}")
@@ -107,9 +118,9 @@ def as_text(value: Json) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _matches(value: Json, pattern: Json) -> bool:
+def _matches(value: Json, pattern: Json, seconds: float) -> bool:
     text = as_text(value)
-    return text is not None and isinstance(pattern, str) and found(pattern, text)
+    return text is not None and isinstance(pattern, str) and found(pattern, text, seconds)
 
 
 def _ordered(operator: str, left: Json, right: Json) -> bool:
@@ -158,7 +169,7 @@ def number_in(value: Json) -> Decimal | None:
         return _decimal(value)
     if _NUMBER.fullmatch(value.strip()):
         return Decimal(value.strip())
-    numbers = list(_IN_TEXT.finditer(value))
+    numbers = list(islice(_IN_TEXT.finditer(value), 2))
     if len(numbers) != 1:
         return None
     return _signed(value, numbers[0])
@@ -167,7 +178,7 @@ def number_in(value: Json) -> Decimal | None:
 def _signed(text: str, number: re.Match[str]) -> Decimal | None:
     """The number with its sign, unless what stands before makes it part of a name or leaves the sign in doubt."""
     before = text[: number.start()]
-    sign = _SIGN.search(before)
+    sign = _SIGN.search(before, max(0, len(before) - LONGEST_SIGN))
     rest = before[: sign.start()] if sign else before
     glued = rest[-1:].isalnum() or rest[-1:] in ("_", ".", ",")
     if (glued and not (sign and sign["money"] and not sign["sign"])) or rest.rstrip().endswith(("-", "\u2212")):

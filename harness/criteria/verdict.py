@@ -41,7 +41,15 @@ class Finding:
     differs: bool = False
 
 
+def written(value: Json, indent: int | None = None) -> str:
+    """A value as JSON, for reading; described when it is nested, or a number is long, beyond what Python writes."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, sort_keys=indent is not None, default=str)
+    except (RecursionError, ValueError):
+        return "a value too deep or too long to be shown"
+
+
 def shown(value: Json) -> str:
     """A value inside a sentence, cut when long."""
-    text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = repr(value) if isinstance(value, str) else written(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

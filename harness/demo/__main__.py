@@ -8,9 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from harness.demo.server import PortTakenError, serve
+from harness.demo.sites import HOSTS
 from harness.demo.worlds import Worlds
 
-LAST_BASE_PORT = 65_532
+LAST_BASE_PORT = 65_536 - len(HOSTS)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from harness.demo.merge import merge
+from harness.demo.switches import objection
 from harness.demo.visit import document, world_id, worlds
 
 
@@ -42,7 +43,11 @@ async def _write(request: Request, *, patch: bool) -> JSONResponse:
     if not isinstance(body, dict):
         return JSONResponse({"error": f"not a JSON object: found {type(body).__name__}"}, status_code=400)
     world = world_id(request)
-    worlds(request).replace(world, merge(worlds(request).read(world), body) if patch else body)
+    changed = merge(worlds(request).read(world), body) if patch else body
+    wrong = objection(changed)
+    if wrong:
+        return JSONResponse({"error": wrong}, status_code=400)
+    worlds(request).replace(world, changed)
     return JSONResponse(document(request))
 
 

@@ -28,6 +28,7 @@ class Login:
     site: str
     secrets: Mapping[str, str]
     home: str
+    template: str = "login.html"
 
     def routes(self) -> list[Route]:
         """Return the login and logout routes."""
@@ -83,4 +84,4 @@ class Login:
 
     def _form(self, request: Request, following: str, error: str) -> HTMLResponse:
         status = {"": 200, LOCKED: 403}.get(error, 401)
-        return page(request, f"{self.site}/login.html", {"following": following, "error": error}, status)
+        return page(request, self.template, {"site": self.site, "following": following, "error": error}, status)

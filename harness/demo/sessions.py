@@ -24,9 +24,10 @@ def start(site: Document, user: str, now: str) -> str:
 
 
 def user(request: Request, site: Document) -> str | None:
-    """Return who is logged in; None when the cookie is missing or its session has ended."""
-    session = _sessions(site).get(_digest(request.cookies.get(COOKIE, "")))
-    return str(session["user"]) if session else None
+    """Return who is logged in; None when the cookie is missing or its session is not in the document (any more)."""
+    session = _sessions(site).get(_digest(request.cookies.get(COOKIE, "")), {})
+    known = session.get("user")
+    return str(known) if known in site.get("users", {}) else None
 
 
 def end(request: Request, site: Document) -> None:
@@ -42,7 +43,8 @@ def remember(response: Response, token: str) -> Response:
 
 def to_login(request: Request) -> RedirectResponse:
     """Send the browser to the login page, and back here afterwards; a form that was sent is not sent again."""
-    following = f"?next={quote(request.url.path)}" if request.method == "GET" else ""
+    asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    following = f"?next={quote(asked)}" if request.method == "GET" else ""
     return see_other(f"/login{following}")
 
 

@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from harness.demo import VERSION, bank, control, gov, shop
+from harness.demo.merchants import food, stream, transport, travel, utility
 from harness.demo.visit import page
 from harness.demo.worlds import Worlds
 
@@ -24,6 +25,11 @@ HOSTS: Final[Mapping[str, Sequence[BaseRoute]]] = {
     "shop.local": shop.ROUTES,
     "bank.local": bank.ROUTES,
     "gov.local": gov.ROUTES,
+    "util.local": utility.ROUTES,
+    "food.local": food.ROUTES,
+    "transport.local": transport.ROUTES,
+    "stream.local": stream.ROUTES,
+    "travel.local": travel.ROUTES,
 }
 
 
@@ -57,4 +63,4 @@ async def _favicon(_request: Request) -> FileResponse:
 async def _missing(site: str, request: Request, _error: Exception) -> Response:
     if site == "world" or request.url.path.startswith("/api/"):
         return JSONResponse({"error": "not found", "path": request.url.path}, status_code=404)
-    return page(request, f"{site}/missing.html", {}, status=404)
+    return page(request, "missing.html", {"site": site}, status=404)

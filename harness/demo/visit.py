@@ -71,6 +71,16 @@ def see_other(path: str) -> RedirectResponse:
     return RedirectResponse(path, status_code=303)
 
 
+def site_url(request: Request, site: str) -> str:
+    """Return the origin of another of the sites, reached as this one was: by name, or by address and port."""
+    here = request.url.hostname or ""
+    return (
+        f"http://{site}.local"
+        if here.endswith(".local")
+        else f"http://{here}:{request.app.state.hosts[f'{site}.local']}"
+    )
+
+
 def attachment(text: str, filename: str, media_type: str = "text/plain") -> Response:
     """Answer with a file to be saved."""
     return Response(text, media_type=media_type, headers={"Content-Disposition": f'attachment; filename="{filename}"'})

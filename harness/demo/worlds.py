@@ -60,14 +60,12 @@ class Worlds:
             self._store(world, before, to_rows(document))
 
     def replace(self, world: str, document: Document) -> None:
-        """Make ``document`` the whole document of a world."""
-        with self._transaction():
-            self._store(world, self._rows(world), to_rows(document))
+        """Make ``document`` the whole document of a world, in its own order."""
+        self._rewrite(world, to_rows(document))
 
     def reset(self, world: str) -> None:
         """Put a world back to the seed."""
-        with self._transaction():
-            self._store(world, self._rows(world), self._seed)
+        self._rewrite(world, self._seed)
 
     def ids(self) -> list[str]:
         """Return the ids of the kept worlds, the least recently used first."""
@@ -105,6 +103,13 @@ class Worlds:
             self._db.executemany(_DELETE, gone)
         if changed:
             self._db.executemany(_UPSERT, changed)
+
+    def _rewrite(self, world: str, rows: dict[Key, str]) -> None:
+        """Write every row anew: one that is only changed would keep its old place, and pages list what they find."""
+        with self._transaction():
+            self._rows(world)
+            self._db.execute("DELETE FROM documents WHERE world = ?", (world,))
+            self._store(world, {}, rows)
 
     def _drop_stale(self) -> None:
         for (world,) in self._db.execute(_STALE, (self._kept,)).fetchall():

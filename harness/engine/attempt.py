@@ -12,20 +12,24 @@ from harness.ports import Json
 from harness.recovery import Remedy, Substitute
 from harness.resilience import Deadline
 from harness.spec.interpolate import MissingMemory, resolve
-from harness.spec.steps import Api, Assert, Step, Wait
+from harness.spec.steps import Api, Assert, Screenshot, Step, Wait
 
+ASSERTION = "ASSERTION_FAILED"
 POLL = 0.1
 """Seconds between two looks for a value to remember."""
 
 
-async def attempt(run: Run, index: int, step: Step, remedy: Remedy | None) -> Outcome:
-    """Do the step once, inside its own limit and the task's deadline; never raises Failed."""
-    own = run.plan.step_timeout if step.timeout is None else step.timeout
+async def attempt(run: Run, index: int, step: Step, remedy: Remedy | None, code: str = ASSERTION) -> Outcome:
+    """Do the step once, inside its own limit and the task's deadline; never raises Failed.
+
+    `code` is what an assertion fails with: a criterion, a precondition and a binding are assertions too.
+    """
+    own = run.limit(step)
     within = min(own, run.left)
     if within <= 0:
         return task_timeout(run)
     try:
-        outcome = await _do(run, index, step, remedy, within)
+        outcome = await _do(run, index, step, remedy, within, code)
     except Failed as failed:
         outcome = failed.failure
     except MissingMemory as missing:
@@ -37,28 +41,33 @@ async def attempt(run: Run, index: int, step: Step, remedy: Remedy | None) -> Ou
 
 def task_timeout(run: Run, last: Failure | None = None) -> Failure:
     """The task's deadline is over; `last` is what was going on."""
-    message = f"Task timeout: exceeded {run.plan.timeout:g}s"
+    code, message = "TASK_TIMEOUT", f"Task timeout: exceeded {run.timeout:g}s"
+    if run.allowance < run.timeout:
+        code, message = "BUDGET_EXCEEDED", f"Budget exceeded: max_seconds {run.allowance:g}"
     if last is None:
-        return Failure("TASK_TIMEOUT", message)
+        return Failure(code, message)
     details = {**last.details, "last_code": last.code}
     return Failure(
-        "TASK_TIMEOUT", f"{message} ({last.message})", last.selector, details, effect=last.effect, tainted=last.tainted
+        code, f"{message} ({last.message})", last.selector, details, effect=last.effect, tainted=last.tainted
     )
 
 
-async def _do(run: Run, index: int, step: Step, remedy: Remedy | None, within: float) -> Outcome:
+async def _do(run: Run, index: int, step: Step, remedy: Remedy | None, within: float, code: str) -> Outcome:
     until = Deadline.after(within, run.ports.clock.now())
     step = resolve(step, run.stage.world.memory())
     patience = _patience(run, step, remedy, within)
     if isinstance(step, Assert):
-        outcome = await _assert(run, index, step, patience, until)
+        outcome = await _assert(run, step, patience, until, code)
     else:
         outcome = await run.stage.session.perform(step, within, patience)
     if isinstance(outcome, Failure):
         return outcome
-    if step.remember and (failure := await _remember(run, index, step, until)):
-        return failure
-    if step.screenshot_id:
+    if step.remember:
+        values = await remember(run, index, step, until)
+        if isinstance(values, Failure):
+            return values
+        outcome = Passed({**outcome.details, "remembered": values})
+    if step.screenshot_id and not isinstance(step, Screenshot):
         await run.stage.session.screenshot(step.screenshot_id, max(1.0, until.left(run.ports.clock.now())))
     return outcome
 
@@ -73,15 +82,17 @@ def _patience(run: Run, step: Step, remedy: Remedy | None, within: float) -> flo
     return min(rule, within)
 
 
-async def _assert(run: Run, index: int, step: Assert, patience: float, until: Deadline) -> Outcome:
-    code = "ASSERTION_FAILED" if index < len(run.plan.steps) else "CRITERIA_UNMET"
+async def _assert(run: Run, step: Assert, patience: float, until: Deadline, code: str) -> Outcome:
     if step.expr is not None:
-        return await judge(run, step.expr, until, "PRECONDITION_NOT_MET" if index < 0 else code)
+        return await judge(run, step.expr, until, code)
     assert step.selector is not None  # the model admits no other form
     text = await run.stage.session.text(step.selector, step.frame, patience)
     if isinstance(text, Failure):
         return text
     return await _compare(run, step, text, until)
+
+
+_WORDS = {"PRECONDITION_NOT_MET": "Precondition not met", "STATE_INCONSISTENT": "Memory and environment differ"}
 
 
 async def judge(run: Run, text: str, until: Deadline, code: str) -> Outcome:
@@ -90,7 +101,7 @@ async def judge(run: Run, text: str, until: Deadline, code: str) -> Outcome:
     if verdict.holds or verdict.explanation is None:
         return Passed()
     why = verdict.explanation
-    words = {"PRECONDITION_NOT_MET": "Precondition not met"}.get(code, "Assertion failed")
+    words = _WORDS.get(code, "Assertion failed")
     assertion = Assertion(why.expression, why.expected, why.actual, why.diff)
     return Failure(code, f"{words}: {text}: {why.message}", details={"criterion": text}, assertion=assertion)
 
@@ -122,15 +133,16 @@ def _same(actual: str, expected: Json) -> bool:
     return equal(actual, fold(expected) if isinstance(expected, str) else expected)
 
 
-async def _remember(run: Run, index: int, step: Step, until: Deadline) -> Failure | None:
-    """Write what the step is to remember; a page may need a moment to show it."""
+async def remember(run: Run, index: int, step: Step, until: Deadline) -> dict[str, Json] | Failure:
+    """Write what the step is to remember; a page may need a moment to show it. Returns what was written."""
+    values: dict[str, Json] = {}
     for key, text in step.remember.items():
-        value = await _value(run, text, until)
+        value = values[key] = await _value(run, text, until)
         if value is None:
             message = f"Step {index} was done, but {text} gave nothing to remember as {key!r}"
             return Failure("NOTHING_TO_REMEMBER", message, effect=Effect.DONE, details={"remember": {key: text}})
         run.stage.world.remember(key, value, f"{run.plan.task_id}#{index}")
-    return None
+    return values
 
 
 async def _value(run: Run, text: str, until: Deadline) -> Json:

@@ -4,49 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from harness.engine.ending import shortcomings, unmet
-from harness.engine.run import Ending
+from harness.engine.ending import unmet
+from harness.engine.judging import Played, judged
+from harness.engine.scoring import scored
 from harness.events import TaskEnded
 from harness.plan import Plan
 from harness.ports import Evidence, Ports, Snapshot, Stage
-from harness.record import TaskResult, warnings
+from harness.record import TaskResult
 from harness.recovery import Capture
 from harness.report import AssertionContext, Context, error_report
-from harness.spec.task import FinalState
 
 SNAPSHOT_LIMIT = 3.0
 """Seconds for all environment channels together."""
 
 
-async def close_task(
-    plan: Plan, ports: Ports, stage: Stage | None, folder: Path, result: TaskResult, ending: Ending | None
-) -> TaskResult:
+async def close_task(played: Played) -> TaskResult:
     """The finished result; when the task failed, its directory under `errors/` is complete."""
-    result = _judged(plan, stage, result, ending)
-    if ending is None:
+    plan, ports, stage = played.plan, played.ports, played.run.stage if played.run else None
+    result = judged(played, await scored(played.run, played.ending) if played.run else None)
+    if played.failed is None or result.skipped:
         if stage:
             await _close(stage)
-        await asyncio.to_thread(ports.archive.passed, plan, result)
+        keep = ports.archive.skipped if result.skipped else partial(ports.archive.passed, result=result)
+        await asyncio.to_thread(keep, plan)
     else:
-        result = await _report(plan, ports, stage, folder, result, ending.give_up.capture)
+        result = await _report(plan, ports, stage, played.folder, result, played.failed.give_up.capture)
     ports.emit(TaskEnded(plan, result, ports.clock.wall()))
     return result
-
-
-def _judged(plan: Plan, stage: Stage | None, result: TaskResult, ending: Ending | None) -> TaskResult:
-    """The result with its final state, its failure and its warnings."""
-    found = list(warnings(result.history))
-    memory = dict(stage.world.memory()) if stage else {}
-    if ending is not None:
-        failed = replace(result, final_state=ending.give_up.final_state, failure=ending.failure)
-        return replace(failed, failed_index=ending.index, warnings=tuple(found), memory=memory)
-    files = stage.session.files if stage else ()
-    found += shortcomings(plan.spec, memory, files)
-    skipped = any(record.skipped for record in result.history)
-    state: FinalState = "partial_success" if skipped else "completed"
-    return replace(result, final_state=state, warnings=tuple(found), memory=memory)
 
 
 async def _report(

@@ -8,7 +8,8 @@ from pathlib import Path
 from harness.criteria import equal, memory_lookup
 from harness.ports import Json
 from harness.record import TaskResult, Warning_
-from harness.spec.task import Expect, TaskSpec
+from harness.spec.parts import Expect
+from harness.spec.task import TaskSpec
 
 
 def shortcomings(spec: TaskSpec, memory: Mapping[str, Json], files: Iterable[Path]) -> Iterator[Warning_]:
@@ -32,6 +33,11 @@ def shortcomings(spec: TaskSpec, memory: Mapping[str, Json], files: Iterable[Pat
 
 def _known(memory: Mapping[str, Json], key: str) -> bool:
     return any(value is not None for value in memory_lookup(memory, key))
+
+
+def reached(spec: TaskSpec, result: TaskResult) -> bool:
+    """Whether the task did what it should: it passed, or showed the outcome that it declares in `expect`."""
+    return result.ok if spec.expect is None else not unmet(spec.expect, result)
 
 
 def unmet(expect: Expect, result: TaskResult) -> list[str]:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import math
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from harness.engine.journal import Checkpoint, Journal
 from harness.failure import Failed, Failure
 from harness.plan import Plan
 from harness.ports import Json, Ports, Stage
-from harness.recovery import GiveUp
+from harness.record import TaskResult
+from harness.recovery import GiveUp, Rewind
 from harness.resilience import Deadline
+from harness.spec.steps import Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,11 @@ class Run:
     ports: Ports
     stage: Stage
     began: float
-    deadline: Deadline
+    journal: Journal
+    inside: Callable[[Plan], Awaitable[TaskResult]]
+    """Runs another task in the middle of this one, in the same world."""
+    stretch: float = 1.0
+    """Factor for `timeout` and `step_timeout`, after a rewind (specs/003 4.1)."""
 
     @property
     def t(self) -> float:
@@ -30,9 +38,28 @@ class Run:
         return self.ports.clock.now() - self.began
 
     @property
+    def deadline(self) -> Deadline:
+        """When the task's time is over: its `timeout`, or `budget: max_seconds` when that is less."""
+        return Deadline(self.began + min(self.timeout, self.allowance))
+
+    @property
+    def timeout(self) -> float:
+        """Seconds for the whole task."""
+        return self.plan.timeout * self.stretch
+
+    @property
+    def allowance(self) -> float:
+        """Seconds that the budget allows."""
+        return self.plan.spec.budget.max_seconds or math.inf
+
+    @property
     def left(self) -> float:
         """Seconds until the task's deadline."""
         return self.deadline.left(self.ports.clock.now())
+
+    def limit(self, step: Step) -> float:
+        """Seconds for one attempt at a step."""
+        return (self.plan.step_timeout if step.timeout is None else step.timeout) * self.stretch
 
     def world_time(self) -> datetime:
         """Now, as the task sees it: its `time` plus what has passed since (DESIGN 4.1)."""
@@ -48,6 +75,22 @@ class Ending:
     failure: Failure
     index: int
     give_up: GiveUp
+    skipped: bool = False
+    """The task is left out (`on_precondition_fail: skip_task`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """A step failed, and the task is to go back to a checkpoint."""
+
+    failure: Failure
+    index: int
+    checkpoint: Checkpoint
+    remedy: Rewind
+
+
+Turn = Ending | Back | None
+"""What follows a step; None: the next one."""
 
 
 SHORTEST_READ = 0.1

@@ -3,52 +3,44 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from harness.engine.attempt import attempt
+from harness.engine.budget import overspent
 from harness.engine.closing import close_task
+from harness.engine.consistency import consistent
+from harness.engine.criteria import success
 from harness.engine.ending import shortcomings
-from harness.engine.run import Ending, Run
-from harness.engine.step import do_step
+from harness.engine.judging import Played
+from harness.engine.preconditions import preconditions
+from harness.engine.progress import Errand
+from harness.engine.proposal import proposed, stuck
+from harness.engine.rewind import at_the_start, checkpoint, rewind
+from harness.engine.run import Back, Ending, Run, Turn
+from harness.engine.step import do_step, go_on, skippable
 from harness.events import TaskStarted
 from harness.failure import Failed, Failure
 from harness.plan import Plan
 from harness.ports import Ports, Stage
-from harness.record import StepRecord, TaskResult
+from harness.record import TaskResult
 from harness.recovery import GiveUp
-from harness.resilience import Deadline
-from harness.spec.steps import Assert
+from harness.spec.keys import slug
+from harness.spec.steps import Step
 
-
-@dataclass(slots=True)
-class Journal:
-    """What has happened so far; kept outside of the run so that an interruption loses nothing."""
-
-    records: list[StepRecord] = field(default_factory=list)
-    under_way: int = -1
-    """Index of the step that runs; -1 before the first."""
+Inside = Callable[[Plan], Awaitable[TaskResult]]
 
 
 async def run_task(plan: Plan, ports: Ports) -> TaskResult:
     """Run a task to its end. Cancellation ends it as `aborted`, with its report; the result says so."""
-    started, began = ports.clock.wall(), ports.clock.now()
-    ports.emit(TaskStarted(plan, started))
-    folder = ports.archive.scratch(plan)
-    journal = Journal()
-    stage, ending = await _play(plan, ports, folder, journal, began)
-    result = TaskResult(
-        task_id=plan.task_id,
-        key=plan.key,
-        final_state="completed",
-        history=tuple(journal.records),
-        started=started,
-        elapsed=ports.clock.now() - began,
-        steps_total=len(plan.steps),
-    )
-    return await _undisturbed(close_task(plan, ports, stage, folder, result, ending))
+    played = Played(plan, ports, ports.archive.scratch(plan), ports.clock.wall(), ports.clock.now())
+    ports.emit(TaskStarted(plan, played.started))
+    inside = partial(_inside, played)
+    played.run, played.ending = await _play(played, inside)
+    played.alternative = await _alternative(plan, played.ending, inside)
+    return await _undisturbed(close_task(played))
 
 
 async def _undisturbed(closing: Coroutine[Any, Any, TaskResult]) -> TaskResult:
@@ -63,98 +55,96 @@ async def _undisturbed(closing: Coroutine[Any, Any, TaskResult]) -> TaskResult:
     return task.result()
 
 
-async def _play(
-    plan: Plan, ports: Ports, folder: Path, journal: Journal, began: float
-) -> tuple[Stage | None, Ending | None]:
-    """The stage, if it could be opened, and why the task ended early, if it did."""
-    stage: Stage | None = None
+async def _play(played: Played, inside: Inside) -> tuple[Run | None, Ending | None]:
+    """The run, if its stage could be opened, and why the task ended early, if it did."""
+    plan, ports, journal = played.plan, played.ports, played.journal
+    run: Run | None = None
     try:
-        stage = await _opened(plan, ports, folder)
-        run = Run(plan, ports, stage, began, Deadline(began + plan.timeout))
-        await stage.world.begin()
-        return stage, await _perform(run, journal)
+        run = Run(plan, ports, await _opened(played), played.began, journal, inside)
+        await run.stage.world.begin()
+        return run, await _perform(run)
     except Failed as failed:
         give_up = next(plan.rulebook.remedies(failed.failure, ports.random), GiveUp())
         ended = give_up if isinstance(give_up, GiveUp) else GiveUp()
-        return stage, Ending(failed.failure, journal.under_way, ended)
+        return run, Ending(failed.failure, journal.under_way, ended)
     except asyncio.CancelledError:
         if task := asyncio.current_task():
             task.uncancel()
-        return stage, Ending(Failure("INTERRUPTED", "The run was interrupted"), journal.under_way, GiveUp("aborted"))
+        return run, Ending(Failure("INTERRUPTED", "The run was interrupted"), journal.under_way, GiveUp("aborted"))
     except Exception as error:  # noqa: BLE001 - a defect of ours must not take the other tasks along
         failure = Failure("INTERNAL_ERROR", f"{type(error).__name__}: {error}", cause=error)
-        return stage, Ending(failure, journal.under_way, GiveUp())
+        return run, Ending(failure, journal.under_way, GiveUp())
 
 
-async def _opened(plan: Plan, ports: Ports, folder: Path) -> Stage:
+async def _opened(played: Played) -> Stage:
     """The stage, inside the task's own limit. Raises Failed."""
+    plan = played.plan
     try:
         async with asyncio.timeout(plan.timeout):
-            return await ports.stage(plan, folder)
+            return await played.ports.stage(plan, played.folder)
     except TimeoutError as error:
         message = f"The browser was not ready within {plan.timeout:g}s"
         raise Failed(Failure("TASK_TIMEOUT", message, cause=error)) from error
 
 
-async def _perform(run: Run, journal: Journal) -> Ending | None:
+async def _perform(run: Run) -> Ending | None:
+    """From the first precondition to the last criterion; back to a checkpoint as often as the rules allow."""
+    run.journal.start = at_the_start(run)
+    while True:
+        turn = await _onward(run)
+        if not isinstance(turn, Back):
+            return turn or _missing_at_the_end(run)
+        run, ending = await rewind(run, turn)
+        if ending:
+            return ending
+
+
+async def _onward(run: Run) -> Turn:
+    """What is still to be done, from where the history stands."""
     return (
-        await _preconditions(run, journal)
-        or await _steps(run, journal)
-        or await _criteria(run, journal)
-        or _missing_at_the_end(run)
+        await preconditions(run)
+        or await _steps(run)
+        or await consistent(run, run.journal.under_way, None)
+        or await success(run)
     )
 
 
-async def _preconditions(run: Run, journal: Journal) -> Ending | None:
-    """specs/003 4.5; step_index -1."""
-    journal.under_way = -1
-    for criterion in run.plan.preconditions:
-        record, ending = await do_step(run, -1, Assert(expr=str(criterion)))
-        journal.records.append(record)
-        if ending:
-            return ending
-    return None
-
-
-async def _steps(run: Run, journal: Journal) -> Ending | None:
+async def _steps(run: Run) -> Turn:
+    journal = run.journal
     while True:
-        history = tuple(record for record in journal.records if record.index >= 0)
-        journal.under_way = index = len(history)
-        step = await run.ports.agent.propose(run.plan, history)
-        if step is None:
-            return None
-        await run.stage.injector.before_step(index)
-        record, ending = await do_step(run, index, step)
-        journal.records.append(record)
-        if ending:
+        index = journal.under_way = len(journal.history)
+        step = await proposed(run)
+        if step is None or isinstance(step, Ending):
+            return step
+        if ending := overspent(run):
             return ending
+        await checkpoint(run, index)
+        if turn := await _one(run, index, step):
+            return turn
 
 
-async def _criteria(run: Run, journal: Journal) -> Ending | None:
-    """Success criteria, once, at the end (DESIGN 4.4); after the first that fails, the others are only looked at."""
-    journal.under_way = index = len(run.plan.steps)
-    criteria = [Assert(expr=str(criterion)) for criterion in run.plan.success_criteria]
-    for number, step in enumerate(criteria):
-        record, ending = await do_step(run, index, step)
-        journal.records.append(record)
-        if ending:
-            return await _with_the_others(run, ending, criteria[number + 1 :])
-    return None
+async def _one(run: Run, index: int, step: Step) -> Turn:
+    journal = run.journal
+    if index not in journal.armed:
+        journal.armed.add(index)
+        await run.stage.injector.before_step(index)
+    journal.begun += 1
+    record, turn = await do_step(run, Errand(index, step))
+    journal.history.append(record)
+    journal.trace.append(record)
+    if isinstance(turn, Ending) and run.plan.agent is not None:
+        turn = await _agent_goes_on(run, turn)
+    return turn or await consistent(run, index, step)
 
 
-async def _with_the_others(run: Run, ending: Ending, rest: list[Assert]) -> Ending:
-    """All criteria that do not hold belong into one report."""
-    unmet = []
-    for step in rest:
-        outcome = await attempt(run, ending.index, step, None)
-        if isinstance(outcome, Failure):
-            unmet.append(outcome.message)
-    if not unmet:
+async def _agent_goes_on(run: Run, ending: Ending) -> Ending | None:
+    """A step that failed is for the agent to see, and to do otherwise; not for ever the same."""
+    if ending.skipped or not skippable(ending.failure):
         return ending
-    failure = ending.failure
-    more = "; ".join(unmet)
-    failure = replace(failure, message=f"{failure.message}; {more}", details={**failure.details, "also_unmet": unmet})
-    return replace(ending, failure=failure)
+    if stuck(run.journal.history):
+        message = f"The agent proposed the same failing step three times: {ending.failure.message}"
+        return Ending(Failure("AGENT_STUCK", message, ending.failure.selector), ending.index, GiveUp())
+    return await go_on(run, ending.index, ending.failure)
 
 
 def _missing_at_the_end(run: Run) -> Ending | None:
@@ -165,4 +155,28 @@ def _missing_at_the_end(run: Run) -> Ending | None:
     texts = [warning.message for warning in shortcomings(run.plan.spec, world.memory(), session.files)]
     if not texts:
         return None
-    return Ending(Failure("INCOMPLETE", "; ".join(texts)), len(run.plan.steps), GiveUp())
+    return Ending(Failure("INCOMPLETE", "; ".join(texts)), run.journal.under_way, GiveUp())
+
+
+async def _alternative(plan: Plan, ending: Ending | None, inside: Inside) -> TaskResult | None:
+    """`fallback_plan: alternative_task_id`: for a task that failed, not for one that was to be aborted."""
+    if ending is None or plan.alternative is None or ending.give_up.final_state == "aborted":
+        return None
+    try:
+        return await inside(plan.alternative)
+    except asyncio.CancelledError:  # the task itself is over: its report is what is left to do
+        if task := asyncio.current_task():
+            task.uncancel()
+        return None
+
+
+async def _inside(played: Played, other: Plan) -> TaskResult:
+    """Run another task in the world of this one, whose clock runs on; it tells the sinks nothing."""
+    plan, ports = played.plan, played.ports
+    start = plan.start and plan.start + timedelta(seconds=ports.clock.now() - played.began)
+    key = slug(f"{other.key}-for-{plan.key}")
+    joined = replace(other, world=plan.world, key=key, fresh=False, start=start)
+    result = await run_task(joined, replace(ports, emit=lambda _: None))
+    if result.failure is not None and result.failure.code == "INTERRUPTED":
+        raise asyncio.CancelledError
+    return result

@@ -12,6 +12,7 @@ from harness.pytest_plugin.failures import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.run import perform
 from harness.reporting.allure_labels import entitle, labels
 from harness.spec.load import Loaded, is_task_file, load_file
+from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 
 CHANNELS: pytest.StashKey[frozenset[str] | None] = pytest.StashKey()
@@ -19,9 +20,11 @@ CHANNELS: pytest.StashKey[frozenset[str] | None] = pytest.StashKey()
 
 
 class TaskItem(pytest.Function):
-    """One task."""
+    """One task, or one case of it."""
 
     loaded: Loaded
+    cases: tuple[Loaded, ...]
+    """All that its file declares, chosen for this run or not."""
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, 0, self.name
@@ -33,7 +36,10 @@ class TaskItem(pytest.Function):
 
 
 class TaskFile(pytest.Module):
-    """A file that holds one task. A Module, so that module-scoped fixtures work; no Python module is behind it."""
+    """A file that holds one task, maybe with several cases.
+
+    A Module, so that module-scoped fixtures work; no Python module is behind it.
+    """
 
     obj = None
 
@@ -44,9 +50,11 @@ class TaskFile(pytest.Module):
             raise self.CollectError(str(error)) from None
         for warning in loaded.warnings:
             self.warn(TaskSpecWarning(str(warning)))
-        yield self._item(loaded)
+        cases = expand(loaded)
+        for case in cases:
+            yield self._item(case, cases)
 
-    def _item(self, loaded: Loaded) -> TaskItem:
+    def _item(self, loaded: Loaded, cases: tuple[Loaded, ...]) -> TaskItem:
         def task(request: pytest.FixtureRequest) -> None:  # a plain function: a bound method breaks reruns
             __tracebackhide__ = True
             perform(request, loaded)
@@ -57,7 +65,7 @@ class TaskFile(pytest.Module):
             function = mark(function)
         entitle(function, loaded.spec)
         item: TaskItem = TaskItem.from_parent(self, name=loaded.spec.task_id, callobj=function)
-        item.loaded = loaded
+        item.loaded, item.cases = loaded, cases
         return item
 
     def _marks(self, loaded: Loaded) -> list[pytest.MarkDecorator]:

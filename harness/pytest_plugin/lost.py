@@ -14,20 +14,29 @@ from harness.pytest_plugin.state import State
 from harness.record import TaskResult
 from harness.report import Context, error_report
 from harness.reporting.task_record import TaskRecord, task_record
-from harness.spec.load import is_task_file, load_file
+from harness.spec.load import Loaded, load_file
+from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
+
+SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def report_lost_task(state: State, node_id: str) -> TaskRecord | None:
     """What can be said of the task behind a node id; None when it is no task, or cannot be read any more."""
-    path = state.settings.root / node_id.partition("::")[0]
-    if not is_task_file(path) or not path.is_file():
-        return None
+    file, _, name = node_id.partition("::")
     try:
-        plan = compile_plan(load_file(path), settings=state.settings, run_id=state.run_id)
+        task = _named(state.settings.root / file, name)
+        plan = compile_plan(task, settings=state.settings, run_id=state.run_id) if task else None
     except SpecError:
         return None
-    return task_record(plan, _kept(state, plan))
+    return task_record(plan, _kept(state, plan)) if plan else None
+
+
+def _named(path: Path, name: str) -> Loaded | None:
+    """The task, or the case of it, that a node id names. Raises SpecError for a file that is no task."""
+    if path.suffix not in SUFFIXES or not path.is_file():
+        return None
+    return next((each for each in expand(load_file(path)) if each.spec.task_id == name), None)
 
 
 def _kept(state: State, plan: Plan) -> TaskResult:

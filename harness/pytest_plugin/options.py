@@ -38,6 +38,11 @@ OWN: dict[str, dict[str, Any]] = {
         "default": False,
         "help": "Warnings about a task file, missing memory_keys or artifacts, and partial_success are failures.",
     },
+    "--task-with-deps": {
+        "action": "store_true",
+        "default": False,
+        "help": "Run what the chosen tasks depend on too, also from files that were not named.",
+    },
     "--timeout-scale": {"type": float, "default": None, "help": "Multiply every task and step timeout by this."},
 }
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 
 from harness.pytest_plugin.collect import TaskItem
+from harness.pytest_plugin.state import State
+from harness.spec.suite import check_suite, dependencies
 
 
 def task_items(items: Iterable[pytest.Item]) -> list[TaskItem]:
@@ -16,13 +18,23 @@ def task_items(items: Iterable[pytest.Item]) -> list[TaskItem]:
 def ordered(items: Sequence[pytest.Item]) -> list[pytest.Item]:
     """Tasks by priority, each after what it depends on; other items keep their places. Same on every worker."""
     tasks = sorted(task_items(items), key=lambda item: item.loaded.spec.priority)
-    by_id = {item.loaded.spec.task_id: item for item in tasks}
-    places = iter(_after_dependencies(tasks, by_id))
+    places = iter(_after_dependencies(tasks))
     return [next(places) if isinstance(item, TaskItem) else item for item in items]
 
 
-def _after_dependencies(tasks: Sequence[TaskItem], by_id: Mapping[str, TaskItem]) -> list[TaskItem]:
+def arrange(state: State, items: list[pytest.Item]) -> None:
+    """Put the items in order. What is wrong with tasks beside each other is kept for when they run."""
+    state.problems.clear()
+    for problem in check_suite([item.loaded for item in task_items(items)]):
+        if problem.severity == "error":
+            state.problems.setdefault(problem.file, []).append(str(problem))
+    items[:] = ordered(items)
+
+
+def _after_dependencies(tasks: Sequence[TaskItem]) -> list[TaskItem]:
     """Depth first, without recursion: chains may be long. A circle is cut; its tasks fail with their problem."""
+    by_id = {item.loaded.spec.task_id: item for item in tasks}
+    graph = dependencies([item.loaded for item in tasks])
     out: dict[TaskItem, None] = {}
     seen: set[TaskItem] = set()
     stack = [(item, False) for item in reversed(tasks)]
@@ -32,7 +44,7 @@ def _after_dependencies(tasks: Sequence[TaskItem], by_id: Mapping[str, TaskItem]
             out[item] = None
         elif item not in seen:
             seen.add(item)
-            wanted = (by_id[name] for name in item.loaded.spec.dependencies if name in by_id)
+            wanted = (by_id[task_id] for task_id in graph[item.loaded.spec.task_id])
             stack.append((item, True))
             stack.extend((other, False) for other in reversed(list(wanted)) if other not in seen)
     return list(out)
@@ -52,8 +64,8 @@ def groups(tasks: Mapping[str, tuple[Sequence[str], str | None]]) -> dict[str, s
         parent[second] = first
 
     episodes: dict[str, str] = {}
-    for task_id, (dependencies, episode) in tasks.items():
-        for wanted in dependencies:
+    for task_id, (others, episode) in tasks.items():
+        for wanted in others:
             if wanted in parent:
                 join(task_id, wanted)
         if episode is not None:

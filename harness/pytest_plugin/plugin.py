@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin import options
+from harness.pytest_plugin import hooks, options
 from harness.pytest_plugin.collect import CHANNELS, TaskFile, collect_file, register_mark
 from harness.pytest_plugin.lost import report_lost_task
 from harness.pytest_plugin.order import ordered, task_items
@@ -20,6 +20,10 @@ from harness.reporting.allure_files import write_allure_files
 from harness.reporting.history import LAST_RUN, write_last_run
 from harness.reporting.task_record import TaskRecord
 from harness.spec.suite import check_suite
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(hooks)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
 import pytest
 
 from harness.compile import compile_plan
-from harness.engine.ending import unmet
+from harness.engine.ending import reached, unmet
 from harness.events import Event, TaskEnded
 from harness.failure import Family
 from harness.plan import Plan
+from harness.pytest_plugin.asking import person
 from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
 from harness.pytest_plugin.state import STATE, State
 from harness.record import TaskResult
@@ -28,21 +33,22 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         raise TaskFailed(problems[0].splitlines()[0], "\n".join(problems))
     _require(state, item, loaded)
     plan = _plan(state, item, loaded)
-    result, interrupted = _result(state, plan)
+    result, interrupted = _result(state, plan, request.config)
     harness = state.harness()
-    unexpected = plan.spec.expect is not None and bool(unmet(plan.spec.expect, result))
-    shown = plan.spec.expect is not None and not unexpected
-    state.done[plan.task_id] = shown or (result.ok and not unexpected)
+    state.done[plan.task_id] = reached(plan.spec, result)
+    unexpected = plan.spec.expect is not None and not state.done[plan.task_id]
     AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
     record = task_record(plan, result, harness.redactor, unexpected=unexpected)
     if interrupted is not None:
         state.interrupted.append(record)
         raise interrupted
+    if result.skipped:
+        raise _skipped(result.skipped)
     _tell(item, result, record)
     _judge(plan, result, harness.redactor)
 
 
-def _result(state: State, plan: Plan) -> tuple[TaskResult, BaseException | None]:
+def _result(state: State, plan: Plan, config: pytest.Config) -> tuple[TaskResult, BaseException | None]:
     """The result, also of a task that was interrupted: its report is written before the interruption goes on."""
     ended: list[TaskResult] = []
 
@@ -52,11 +58,18 @@ def _result(state: State, plan: Plan) -> tuple[TaskResult, BaseException | None]
             ended.append(event.result)
 
     try:
-        return state.harness().run(plan, sink), None
+        return state.harness().run(plan, sink, person(config), partial(_repair, config)), None
     except BaseException as interruption:
         if not ended:
             raise
         return ended[-1], interruption
+
+
+def _repair(config: pytest.Config, plan: Plan, precondition: str, memory: Mapping[str, Any]) -> Any:
+    """What the hook `pytest_taskspec_repair` says; False where nobody implements it."""
+    hook = config.hook.pytest_taskspec_repair
+    answer = hook(config=config, task_id=plan.task_id, precondition=precondition, memory=memory)
+    return False if answer is None else answer
 
 
 def _require(state: State, item: pytest.Item, loaded: Loaded) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,10 @@ import pytest
 from harness.failure import Failed
 from harness.pytest_plugin.order import groups
 from harness.pytest_plugin.state import STATE, State
-from harness.spec.load import is_task_file, load_file
+from harness.spec.load import Loaded, is_task_file, load_file
+from harness.spec.parametrize import base_id, expand
 from harness.spec.problems import SpecError
+from harness.spec.suite import dependencies
 
 
 class XdistHooks:
@@ -24,6 +26,7 @@ class XdistHooks:
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         if config.getoption("dist") not in SCOPES:
             return None
+        config.option.loadscopereorder = False  # `priority` says what comes first, not the size of a group
         return _scheduling()(config, log)
 
     @pytest.hookimpl(optionalhook=True)
@@ -49,6 +52,8 @@ SCOPES: dict[str, Callable[[str], str]] = {
 }
 """`--dist` -> what keeps ordinary tests together, as in xdist; tasks keep with their group under all of them."""
 
+BY_FILE = ("loadfile", "loadscope")
+
 
 @cache
 def _scheduling() -> Any:
@@ -63,9 +68,10 @@ def _scheduling() -> Any:
         def _split_scope(self, nodeid: str) -> str:
             if self.names is None:
                 node_ids = next(iter(self.registered_collections.values()))
-                self.names = group_names(self.config.rootpath, node_ids)
+                by_file = self.config.getoption("dist") in BY_FILE
+                self.names = group_names(self.config.rootpath, node_ids, by_file=by_file)
             scope = SCOPES[self.config.getoption("dist")]
-            return self.names.get(nodeid.partition("::")[0]) or scope(nodeid)
+            return self.names.get(nodeid) or scope(nodeid)
 
         def remove_node(self, node: Any) -> str | None:
             """As the base class, but the item that killed the worker is done with."""
@@ -85,19 +91,30 @@ def _scheduling() -> Any:
     return TaskGroupScheduling
 
 
-def group_names(root: Path, node_ids: list[str]) -> dict[str, str]:
-    """File of a task, as node ids name it -> its group. The controller collects nothing, so it reads the files."""
-    tasks: dict[str, tuple[tuple[str, ...], str | None]] = {}
-    files: dict[str, str] = {}
-    for name in {node_id.partition("::")[0] for node_id in node_ids}:
-        path = root / name
-        if not (is_task_file(path) or path.suffix in (".yaml", ".yml", ".json")):
-            continue
-        try:
-            spec = load_file(path).spec
-        except SpecError:
-            continue  # its worker reports it
-        files[name] = spec.task_id
-        tasks[spec.task_id] = (spec.dependencies, spec.episode_id)
-    names = groups(tasks)
-    return {name: names[task_id] for name, task_id in files.items()}
+def group_names(root: Path, node_ids: Iterable[str], *, by_file: bool = False) -> dict[str, str]:
+    """Node id of a task -> its group. The controller collects nothing, so it reads the files.
+
+    `by_file` keeps the cases of a file together too.
+    """
+    found = {f"{file}::{each.spec.task_id}": each for file in _task_files(node_ids) for each in _cases(root / file)}
+    tasks = {node_id: found[node_id] for node_id in node_ids if node_id in found}
+    wanted = dependencies(list(tasks.values()))
+    ties: dict[str, tuple[tuple[str, ...], str | None]] = {}
+    for task in tasks.values():
+        task_id, base = task.spec.task_id, (base_id(task.spec),) if by_file else ()
+        ties[task_id] = ((*wanted[task_id], *base), task.spec.episode_id)
+        for name in base:
+            ties.setdefault(name, ((), None))
+    names = groups(ties)
+    return {node_id: names[task.spec.task_id] for node_id, task in tasks.items()}
+
+
+def _task_files(node_ids: Iterable[str]) -> Iterator[str]:
+    return iter(dict.fromkeys(node_id.partition("::")[0] for node_id in node_ids if _of_task(node_id)))
+
+
+def _cases(path: Path) -> tuple[Loaded, ...]:
+    try:
+        return expand(load_file(path))
+    except SpecError:
+        return ()  # its worker reports it

@@ -1,6 +1,18 @@
 """What to do when a step fails: pure rules that yield remedies (specs/003 4, DESIGN 4.4)."""
 
-from harness.recovery.remedy import FULL, NOTHING, Capture, GiveUp, Remedy, Retry, Substitute
+from harness.recovery.remedy import (
+    FULL,
+    NOTHING,
+    Capture,
+    GiveUp,
+    Remedy,
+    Repair,
+    Retry,
+    Rewind,
+    Skip,
+    Substitute,
+    Trust,
+)
 from harness.recovery.rule import Random, Rule
 from harness.recovery.rulebook import NoRecovery, Rulebook
 
@@ -12,8 +24,12 @@ __all__ = [
     "NoRecovery",
     "Random",
     "Remedy",
+    "Repair",
     "Retry",
+    "Rewind",
     "Rule",
     "Rulebook",
+    "Skip",
     "Substitute",
+    "Trust",
 ]

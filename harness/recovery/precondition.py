@@ -1,4 +1,4 @@
-"""`on_precondition_fail`, `on_state_inconsistency` (specs/003 4.5)."""
+"""`on_precondition_fail` (specs/003 4.5)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from harness.failure import Failure
-from harness.recovery.remedy import GiveUp, Remedy
-from harness.recovery.rule import Planned, Random, Rule, shorthand
+from harness.recovery.remedy import GiveUp, Remedy, Repair, Skip
+from harness.recovery.rule import Random, Rule, shorthand
 
 
 class AbortWithWarning(Rule):
@@ -21,47 +21,25 @@ class AbortWithWarning(Rule):
         yield GiveUp("aborted")
 
 
-class AttemptRepair(Planned):
-    """Set the precondition up, then look again."""
+class AttemptRepair(Rule):
+    """Set the precondition up, then look again; when it still does not hold, do not start the task."""
 
     strategy: Literal["attempt_repair"] = "attempt_repair"
 
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield Repair()
+        yield GiveUp("aborted")
 
-class SkipTask(Planned):
-    """Skip the task."""
+
+class SkipTask(Rule):
+    """Leave the task out: a skip with the reason, no report."""
 
     strategy: Literal["skip_task"] = "skip_task"
 
-
-class TrustEnvironment(Planned):
-    """Memory takes the environment's value."""
-
-    strategy: Literal["trust_env"] = "trust_env"
-
-
-class TrustMemory(Planned):
-    """The environment takes memory's value."""
-
-    strategy: Literal["trust_memory"] = "trust_memory"
-
-
-class ManualResolution(Planned):
-    """A person decides."""
-
-    strategy: Literal["manual_resolution"] = "manual_resolution"
-
-
-class AbortOnInconsistency(Planned):
-    """End the task."""
-
-    strategy: Literal["abort"] = "abort"
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield Skip("task")
 
 
 OnPreconditionFail = Annotated[
     AbortWithWarning | AttemptRepair | SkipTask, Field(discriminator="strategy"), shorthand("abort_with_warning")
-]
-OnStateInconsistency = Annotated[
-    TrustEnvironment | TrustMemory | ManualResolution | AbortOnInconsistency,
-    Field(discriminator="strategy"),
-    shorthand("trust_env"),
 ]

@@ -44,4 +44,33 @@ class GiveUp:
     capture: Capture = FULL
 
 
-Remedy = Retry | Substitute | GiveUp
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """Back to the nearest checkpoint at or before the step; from there the steps are done again (specs/003 4.1)."""
+
+    stretch: float = 1.0
+    """Factor for `timeout` and `step_timeout` from here on: of the whole, from the start of the task."""
+    restart: bool = False
+    """In a new browser."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Set up the precondition that does not hold, then look again (specs/003 4.5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """Where memory and environment differ, the one takes the value of the other; or a person says which."""
+
+    source: Literal["environment", "memory", "person"]
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Go on without the step, or leave the whole task out."""
+
+    what: Literal["step", "task"]
+
+
+Remedy = Retry | Substitute | Rewind | Repair | Trust | Skip | GiveUp

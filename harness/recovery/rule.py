@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -20,9 +20,6 @@ class Rule(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    available: ClassVar[bool] = True
-    """False for a strategy that specs/003 names and this version refuses to run."""
-
     strategy: str
 
     @property
@@ -33,15 +30,6 @@ class Rule(BaseModel):
     @abstractmethod
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
         """What to try, in order. Running out means: give up."""
-
-
-class Planned(Rule):
-    """A strategy that the schema knows and the loader refuses."""
-
-    available: ClassVar[bool] = False
-
-    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        return iter(())
 
 
 def shorthand(default: str) -> BeforeValidator:

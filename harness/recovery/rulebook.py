@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from harness.failure import Category, Failure, Family
 from harness.recovery.assertion import OnAssertionFail, SaveTraceAndReport
+from harness.recovery.crash import OnBrowserCrash, RestartFromCheckpoint
 from harness.recovery.element import (
     AbortOnAmbiguity,
     OnActionFailed,
@@ -17,29 +17,12 @@ from harness.recovery.element import (
     RetryAction,
     WaitAndRetry,
 )
+from harness.recovery.inconsistency import OnStateInconsistency, TrustEnvironment
 from harness.recovery.network import FixedRetry, OnNetworkError
-from harness.recovery.precondition import AbortWithWarning, OnPreconditionFail, OnStateInconsistency
+from harness.recovery.precondition import AbortWithWarning, OnPreconditionFail
 from harness.recovery.remedy import GiveUp, Remedy
-from harness.recovery.rule import Planned, Random, Rule, shorthand
+from harness.recovery.rule import Random, Rule
 from harness.recovery.timeout import CaptureStateAndAbort, OnTimeout
-
-
-class RestartFromCheckpoint(Planned):
-    """Start a new browser and go on from the nearest checkpoint."""
-
-    strategy: Literal["restart_from_checkpoint"] = "restart_from_checkpoint"
-
-
-class AbortOnCrash(Rule):
-    """End the task, with the evidence that was kept."""
-
-    strategy: Literal["abort"] = "abort"
-
-    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        yield GiveUp("failed")
-
-
-OnBrowserCrash = Annotated[RestartFromCheckpoint | AbortOnCrash, Field(discriminator="strategy"), shorthand("abort")]
 
 
 class Rulebook(BaseModel):
@@ -54,8 +37,8 @@ class Rulebook(BaseModel):
     on_action_failed: OnActionFailed = RetryAction()
     on_assertion_fail: OnAssertionFail = SaveTraceAndReport()
     on_precondition_fail: OnPreconditionFail = AbortWithWarning()
-    on_browser_crash: OnBrowserCrash = AbortOnCrash()
-    on_state_inconsistency: OnStateInconsistency | None = None
+    on_state_inconsistency: OnStateInconsistency = TrustEnvironment()
+    on_browser_crash: OnBrowserCrash = RestartFromCheckpoint()
 
     def rule(self, family: Family) -> Rule | None:
         """The rule of a family; None where nothing can be declared: then the task ends."""
@@ -66,13 +49,6 @@ class Rulebook(BaseModel):
         """What to try for a failure, by the family that its catalog row names."""
         rule = self.rule(failure.family)
         return rule.remedies(failure, random) if rule else iter((_end(failure),))
-
-    def unavailable(self) -> Iterator[tuple[str, str]]:
-        """(rule, strategy) pairs that this version refuses to run."""
-        for name in type(self).model_fields:
-            rule = getattr(self, name)
-            if rule is not None and not rule.available:
-                yield name, rule.strategy
 
 
 class NoRecovery(Rulebook):

@@ -7,9 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from harness.failure import Failure
-from harness.recovery.remedy import NOTHING, GiveUp, Remedy
-from harness.recovery.rule import Planned, Random, Rule, shorthand
+from harness.failure import ErrorType, Failure
+from harness.recovery.remedy import NOTHING, GiveUp, Remedy, Rewind, Skip
+from harness.recovery.rule import Random, Rule, shorthand
+
+STRETCH = 1.5
+"""specs/003 4.1: `task.timeout *= 1.5`."""
 
 
 class CaptureStateAndAbort(Rule):
@@ -30,16 +33,25 @@ class AbortOnTimeout(Rule):
         yield GiveUp("aborted", NOTHING)
 
 
-class RetryFromCheckpoint(Planned):
-    """Go back to the nearest checkpoint with stretched limits."""
+class RetryFromCheckpoint(Rule):
+    """Go back to the nearest checkpoint with limits stretched by half, once in a task; then capture and abort."""
 
     strategy: Literal["retry_from_checkpoint"] = "retry_from_checkpoint"
 
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield Rewind(stretch=STRETCH)
+        yield GiveUp("failed")
 
-class SkipStep(Planned):
-    """Go on with the next step."""
+
+class SkipStep(Rule):
+    """Go on with the next step. The task's own timeout is not skipped."""
 
     strategy: Literal["skip_step"] = "skip_step"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        if failure.type != ErrorType.TIMEOUT_TASK:
+            yield Skip("step")
+        yield GiveUp("failed")
 
 
 OnTimeout = Annotated[

@@ -17,7 +17,7 @@ from allure_commons.utils import uuid4
 
 from harness.plan import Plan
 from harness.record import TaskResult
-from harness.reporting.allure_steps import step_results
+from harness.reporting.allure_steps import inner_task, step_results
 from harness.reporting.attachments import Content, on_failing_step, on_test
 from harness.reporting.console import brief, failure_text
 from harness.reporting.redaction import Redactor
@@ -41,6 +41,8 @@ class AllureSink:
         redactor = self._redactor.plus(plan.secrets)
         steps = step_results(result, redactor)
         test.steps.extend(step for _, step in steps)
+        if result.alternative is not None:
+            test.steps.append(inner_task(result.alternative, redactor))
         failing = next(
             (step for record, step in reversed(steps) if record.index == result.failed_index and not record.passed),
             None,
@@ -82,7 +84,8 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
         test.labels.append(Label("code", result.failure.code))
     if result.error is not None and result.error.expected:
         test.labels.append(Label("expected", "true"))
-    values = {"seed": plan.spec.seed, "browser": browser, "final_state": result.final_state}
+    score = "" if result.score is None else f"{result.score.total:g}"
+    values = {"seed": plan.spec.seed, "browser": browser, "final_state": result.final_state, "score": score}
     for name, value in values.items():
         if value != "":
             test.parameters.append(Parameter(name=name, value=str(value), excluded=True))

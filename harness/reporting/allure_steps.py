@@ -18,7 +18,22 @@ _TITLE = 160
 
 def step_results(result: TaskResult, redactor: Redactor) -> list[tuple[StepRecord, TestStepResult]]:
     """A step for each record, preconditions and criteria among them; its attempts below it when there are several."""
-    return [(record, _step(record, result.steps_total, redactor)) for record in result.history if record.attempts]
+    steps: list[tuple[StepRecord, TestStepResult]] = []
+    moment = milliseconds(result.started)
+    for record in result.history:
+        steps.append((record, _step(record, result.steps_total, redactor, moment)))
+        moment = steps[-1][1].stop
+    return steps
+
+
+def inner_task(result: TaskResult, redactor: Redactor) -> TestStepResult:
+    """A task that ran inside of another one, as one step with its own below it."""
+    step = TestStepResult(name=redactor.text(f"alternative task {result.task_id}: {result.final_state}"))
+    step.start = milliseconds(result.started)
+    step.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
+    step.status = Status.PASSED if result.ok else _failed(result.failure)
+    step.steps = [inner for _, inner in step_results(result, redactor)]
+    return step
 
 
 def milliseconds(moment: datetime) -> int:
@@ -30,10 +45,11 @@ def end(attempt: Attempt) -> datetime:
     return attempt.started + timedelta(seconds=attempt.seconds)
 
 
-def _step(record: StepRecord, total: int, redactor: Redactor) -> TestStepResult:
+def _step(record: StepRecord, total: int, redactor: Redactor, moment: int) -> TestStepResult:
+    """`moment` stands for the time of a record without attempts: a write that was found to be done already."""
     step = TestStepResult(name=redactor.text(_name(record, total)))
-    step.start = milliseconds(record.attempts[0].started)
-    step.stop = milliseconds(end(record.attempts[-1]))
+    step.start = milliseconds(record.attempts[0].started) if record.attempts else moment
+    step.stop = milliseconds(end(record.attempts[-1])) if record.attempts else moment
     step.status = _status(record)
     step.parameters = list(_parameters(record, redactor))
     if record.failure is not None:
@@ -44,11 +60,20 @@ def _step(record: StepRecord, total: int, redactor: Redactor) -> TestStepResult:
 
 
 def _name(record: StepRecord, total: int) -> str:
-    kind = {"pre": "precondition:", "end": "success criterion:"}.get(place(record.index, total), f"{record.index}.")
-    step = done(record)
-    act = "" if place(record.index, total) in ("pre", "end") and step.act == "assert" else f"{step.act} "
-    again = f" ({len(record.attempts)} attempts)" if record.retries else ""
-    return shortened(f"{kind} {act}{described(step)}", _TITLE) + again
+    step, where = done(record), place(record.index, total)
+    looks = where in ("pre", "end") and step.act == "assert"
+    kind = {"pre": "precondition:" if looks else "repair:", "end": "success criterion:"}.get(where, f"{record.index}.")
+    title = shortened(f"{kind} {'' if looks else f'{step.act} '}{described(step)}", _TITLE)
+    return title + "".join(_afterwards(record))
+
+
+def _afterwards(record: StepRecord) -> Iterator[str]:
+    if record.retries:
+        yield f" ({len(record.attempts)} attempts)"
+    if record.effect_already_done:
+        yield " (already done)"
+    if record.rewound:
+        yield f" (back to the checkpoint before step {record.rewound.checkpoint})"
 
 
 def _status(record: StepRecord) -> str:

@@ -51,6 +51,10 @@ class DirectoryArchive:
         self._forget(plan, evidence.folder)
         return target
 
+    def skipped(self, plan: Plan) -> None:
+        """The task was left out: its scratch folder goes, an old `errors/<key>` stays as it is."""
+        self._forget(plan)
+
     def passed(self, plan: Plan, result: TaskResult) -> None:  # noqa: ARG002 - the port has it
         """The task passed: its old directory moves to `.previous`, files its steps kept to `.kept`, scratch goes."""
         with self._lock:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.ports import Json
-from harness.record import TaskResult
+from harness.record import Score, TaskResult
 from harness.reporting.documents import read_json
 from harness.reporting.har import failed_requests
 from harness.reporting.redaction import Redactor
@@ -59,6 +59,8 @@ def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
         yield from _there(folder, tuple(file for _, file, _, _ in _FILES))
         yield from _failed_requests(folder / "network_logs.har")
         yield from (Content.of(path) for path in sorted((folder / "files").rglob("*")) if path.is_file())
+    if result.score is not None:
+        yield Content("score", CSV, "csv", data=redactor.text(_score(result.score)))
     if result.warnings:
         lines = (f"step {w.step_index}: {w.type}: {w.message}" for w in result.warnings)
         yield Content("warnings", TEXT, "txt", data=redactor.text("\n".join(lines)))
@@ -80,6 +82,17 @@ def _there(folder: Path, names: tuple[str, ...]) -> Iterator[Content]:
     for name, file, mime, extension in _FILES:
         if file in names and (folder / file).is_file():
             yield Content(name, mime, extension, folder / file)
+
+
+def _score(score: Score) -> str:
+    """A table: the metrics, each part with its weight, and the whole."""
+    table = io.StringIO()
+    rows = csv.writer(table)
+    rows.writerow(("part", "weight", "value", "required", "why"))
+    rows.writerows((part.name, f"{part.weight:g}", int(part.met), part.required, part.reason) for part in score.parts)
+    rows.writerows((name, "", f"{value:g}", "", "rubric") for name, value in score.rubrics.items())
+    rows.writerow(("score", "", f"{score.total:g}", "", ""))
+    return table.getvalue()
 
 
 def _failed_requests(har: Path) -> Iterator[Content]:

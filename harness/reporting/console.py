@@ -9,7 +9,7 @@ from typing import Any
 from harness.failure import ErrorType, Failure
 from harness.plan import Plan
 from harness.record import TaskResult
-from harness.report import note
+from harness.report import note, went_back
 from harness.reporting.hints import fitting_hint
 from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
@@ -70,6 +70,7 @@ def _body(plan: Plan, result: TaskResult, width: int) -> Iterator[str]:
         yield from _wrapped("message", result.failure.message, width, _MESSAGE)
         yield from _comparison(result, width)
         yield from _wrapped("hint", fitting_hint(plan, result), width, 2)
+    yield from _score(result, width)
     yield from _list("warnings", [f"{w.type}: {w.message}" for w in result.warnings], width, _WARNINGS)
     yield from _surroundings(result, width)
 
@@ -87,8 +88,17 @@ def _table(rows: list[Row], width: int) -> Iterator[str]:
 
 def _tried(result: TaskResult, width: int) -> Iterator[str]:
     record = next((r for r in reversed(result.history) if r.index == result.failed_index), None)
-    if record is not None and record.retries and not record.passed:
-        yield from _list("tried", [note(attempt) for attempt in record.attempts], width, _TRIED)
+    lines = [f"WENT BACK {went_back(r)}" for r in result.history if r.rewound]
+    if record is not None and not record.passed and (record.retries or lines):
+        lines += [note(attempt) for attempt in record.attempts]
+    yield from _list("tried", lines, width, _TRIED)
+
+
+def _score(result: TaskResult, width: int) -> Iterator[str]:
+    if result.score is not None:
+        unmet = ", ".join(part.name for part in result.score.parts if part.applies and not part.met)
+        text = f"{result.score.total:g}" + (f"; not met: {unmet}" if unmet else "")
+        yield f"  score: {shortened(text, width - 9)}"
 
 
 def _comparison(result: TaskResult, width: int) -> Iterator[str]:

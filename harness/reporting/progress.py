@@ -9,7 +9,7 @@ from rich.cells import cell_len, set_cell_size
 
 from harness.events import Event, RemedyChosen, StepStarted, TaskEnded, TaskStarted
 from harness.plan import Plan
-from harness.recovery import Retry, Substitute
+from harness.recovery import Repair, Retry, Rewind, Substitute
 from harness.reporting.redaction import Redactor
 from harness.reporting.table import numbered, place, shortened
 
@@ -56,11 +56,23 @@ def line(event: Event) -> str:
             return f" {plan.task_id}"
         case StepStarted(plan=plan, index=index, step=step):
             return f" {_where(plan, index)} {step.act}"
-        case RemedyChosen(plan=plan, index=index, failure=failure, remedy=Retry(after=after), number=number):
+        case RemedyChosen(plan=plan, index=index) if words := _remedy(event):
+            return f" {_where(plan, index)} {words}"
+        case _:
+            return ""
+
+
+def _remedy(event: RemedyChosen) -> str:
+    match event.remedy:
+        case Retry(after=after):
             wait = f" in {after:.1f} s" if after else ""
-            return f" {_where(plan, index)} retry {number}{wait}: {shortened(failure.message, 200)}"
-        case RemedyChosen(plan=plan, index=index, remedy=Substitute(selector=selector)):
-            return f" {_where(plan, index)} trying {shortened(selector, 100)}"
+            return f"retry {event.number}{wait}: {shortened(event.failure.message, 200)}"
+        case Substitute(selector=selector):
+            return f"trying {shortened(selector, 100)}"
+        case Rewind():
+            return "going back to a checkpoint"
+        case Repair():
+            return "repairing"
         case _:
             return ""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.reporting.names import shown_path
 from harness.reporting.table import shortened
 from harness.reporting.task_record import TaskRecord
-from harness.spec.task import FinalState
+from harness.spec.parts import FinalState
 
 _ORDER: tuple[FinalState, ...] = ("completed", "partial_success", "failed", "aborted")
 _RECOVERED = frozenset({
@@ -17,7 +17,10 @@ _RECOVERED = frozenset({
     "checkpoint_restored", "precondition_repaired", "browser_restarted", "effect_already_done",
     "state_inconsistency_resolved", "alternative_task_used",
 })  # fmt: skip
-_TO_ACT_ON = frozenset({"memory_key_missing", "artifact_missing", "memory_differs", "step_skipped"})
+_TO_ACT_ON = frozenset({
+    "memory_key_missing", "artifact_missing", "memory_differs", "step_skipped", "restore_incomplete",
+    "checkpoint_not_saved", "criteria_relaxed", "required_part_unmet", "alternative_task_used", "domain_refused",
+})  # fmt: skip
 _WARNINGS, _WIDTH = 10, 200
 """How many warnings are listed, and how long one may be."""
 
@@ -28,7 +31,7 @@ def summary_lines(
     """Plain lines; nothing for a run without tasks. `allure` is the results folder, when there is one."""
     if not records:
         return []
-    lines = [_counts(records), *_warnings(records), *_healed(records)]
+    lines = [_counts(records), *_scores(records), *_warnings(records), *_healed(records)]
     if artifacts is not None and any(not record.ok for record in records):
         lines.append(f"artifacts: {shown_path(artifacts)}")
     if allure is not None:
@@ -65,6 +68,19 @@ def _recovered(records: Sequence[TaskRecord]) -> str:
 
 def _recoveries(record: TaskRecord) -> list[str]:
     return [kind for warning in record.warnings if (kind := str(warning.get("type"))) in _RECOVERED]
+
+
+def _scores(records: Sequence[TaskRecord]) -> Iterator[str]:
+    """`score: 0.83 on average of 3 tasks; below 1: T-1 0.5`."""
+    scored = {record.task_id: record.score for record in records if record.score is not None}
+    if not scored:
+        return
+    below = [f"{name} {score:g}" for name, score in scored.items() if score < 1]
+    mean = sum(scored.values()) / len(scored)
+    number = f"{len(scored)} task{'s' if len(scored) > 1 else ''}"
+    yield shortened(
+        f"score: {mean:.2f} on average of {number}{'; below 1: ' + ', '.join(below) if below else ''}", _WIDTH
+    )
 
 
 def _warnings(records: Sequence[TaskRecord]) -> Iterator[str]:

@@ -37,7 +37,7 @@ def table(plan: Plan, result: TaskResult) -> Iterator[Row]:
         for index in range(min(BEFORE, total)):
             yield _row(plan, index, total, None, failed)
         return
-    records = {record.index: record for record in result.history}
+    records = _records(plan, result)
     stop = min(failed, total)
     for index in range(max(0, stop - BEFORE), stop):
         yield _row(plan, index, total, records.get(index), failed)
@@ -48,6 +48,16 @@ def table(plan: Plan, result: TaskResult) -> Iterator[Row]:
     if max(failed, -1) + 1 < total:
         following = max(0, failed + 1)
         yield _row(plan, following, total, records.get(following), failed)
+
+
+def _records(plan: Plan, result: TaskResult) -> dict[int, StepRecord]:
+    """The last record of each step. A comparison of `state_bindings` after it stands for it only when it failed."""
+    found: dict[int, StepRecord] = {}
+    for record in result.history:
+        own = record.index >= len(plan.steps) or record.step == plan.steps[record.index]
+        if own or not record.passed or record.index not in found:
+            found[record.index] = record
+    return found
 
 
 def place(index: int, total: int) -> str:
@@ -90,6 +100,9 @@ def described(step: Step) -> str:
 def _row(plan: Plan, index: int, total: int, record: StepRecord | None, failed: int) -> Row:
     step = done(record) if record else plan.steps[index] if 0 <= index < len(plan.steps) else None
     act, target = (step.act, described(step)) if step else ("", "")
+    if record is not None and record.effect_already_done:
+        seconds = sum(attempt.seconds for attempt in record.attempts)
+        return Row(place(index, total), act, target, "done", seconds, len(record.attempts), index == failed)
     if record is None or not record.attempts:
         return Row(
             place(index, total), act, target, "FAILED" if index == failed else "not run", failing=index == failed

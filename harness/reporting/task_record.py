@@ -10,7 +10,7 @@ from harness.failure import Failure, Family
 from harness.plan import Plan
 from harness.record import StepRecord, TaskResult
 from harness.reporting.redaction import Redactor
-from harness.spec.task import FinalState
+from harness.spec.parts import FinalState
 
 
 class TaskRecord(BaseModel):
@@ -33,6 +33,7 @@ class TaskRecord(BaseModel):
     steps_completed: int = 0
     steps_total: int = 0
     retries: int = 0
+    score: float | None = Field(None, description="0 to 1, of a task that declares scoring checkpoints or rubrics.")
     warnings: tuple[dict[str, JsonValue], ...] = ()
     recoveries: tuple[tuple[Family, bool], ...] = Field(
         (), description="Each step that went on after a failure: of which family, and whether that was got over."
@@ -66,6 +67,7 @@ def task_record(
         steps_completed=result.steps_completed,
         steps_total=result.steps_total,
         retries=result.retries,
+        score=None if result.score is None else result.score.total,
         warnings=tuple(redactor.json(warning.as_json()) for warning in result.warnings),
         recoveries=tuple(pair for record in result.history for pair in _recoveries(record)),
         artifacts=str(result.artifacts) if result.artifacts else None,

@@ -13,7 +13,6 @@ from harness.spec.faults import DelayedState, Refuse
 from harness.spec.hiding import HIDDEN, Hide
 from harness.spec.marks import mark_problems
 from harness.spec.origin import Origin
-from harness.spec.planned import planned_problems
 from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
 from harness.spec.steps import Api, Open, Step, Upload
 from harness.spec.suite import check_suite
@@ -34,16 +33,15 @@ def check_spec(
     folder: Path,
     channels: frozenset[str] | None = None,
     environ: Mapping[str, str] | None = None,
+    agent: str | None = None,
 ) -> list[Problem]:
-    """All that is wrong with a task whose types are right."""
+    """All that is wrong with a task whose types are right. `agent`: who chooses the steps of a task that has none."""
     return [
         *_task_id(spec, origin),
-        *_no_steps(spec, origin),
+        *_no_steps(spec, origin, agent),
         *_time(spec, origin),
         *_domains(spec, origin),
         *mark_problems(spec, origin),
-        *planned_problems(spec, origin),
-        *_unscored(spec, origin),
         *check_steps(spec.steps, origin, folder),
         *_faults(spec, origin, channels),
         *_expect(spec, origin),
@@ -58,10 +56,11 @@ def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         yield origin.problem(("task_id",), f"a task_id {problem}", found=shown(spec.task_id))
 
 
-def _no_steps(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+def _no_steps(spec: TaskSpec, origin: Origin, agent: str | None) -> Iterator[Problem]:
     """A task that does nothing would pass."""
-    if not spec.steps:
-        yield origin.problem(("steps",), "no steps: a task needs at least one", key=True)
+    if not spec.steps and agent is None:
+        hint = "write `steps` (beside task_spec.json: oracle_trace.json), or give it to an agent: `--agent NAME`"
+        yield origin.problem(("steps",), "no steps: a task needs at least one", hint=hint, key=True)
 
 
 def _name_problem(name: str) -> str | None:
@@ -98,17 +97,6 @@ def _domains(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 def _not_a_host(path: Way, name: str, origin: Origin) -> Problem:
     return origin.problem(path, "not a host name", expected="a host such as shop.local", found=shown(name))
-
-
-_UNSCORED = ("scoring_checkpoints", "rubrics")
-"""Every real file carries them, so they are not refused."""
-
-
-def _unscored(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    for name in _UNSCORED:
-        if getattr(spec, name):
-            message = "tasks are not scored in this version: it is checked, and has no effect"
-            yield origin.problem((name,), message, key=True, severity="warning")
 
 
 def check_steps(steps: tuple[Step, ...], origin: Origin, folder: Path, hide: Hide = str) -> Iterator[Problem]:

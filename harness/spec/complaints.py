@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way, did_you_mean, listed, misspelt, shown
-from harness.spec.steps import PLANNED_ACTS
-from harness.spec.vocabulary import keys_at, offered_at, offered_keys_at, tag_at
+from harness.spec.vocabulary import choices_at, keys_at, tag_at
 
 _EXPECTED = {
     "string_type": "text",
@@ -89,7 +88,7 @@ def _plain(path: Way, error: Any, origin: Origin) -> Problem | None:
         case "missing":
             return origin.problem(path, f"the key `{path[-1]}` is missing")
         case "union_tag_not_found":
-            return origin.problem(path, f"the key `{tag_at(path)}` is missing", expected=listed(offered_at(path)))
+            return origin.problem(path, f"the key `{tag_at(path)}` is missing", expected=listed(list(choices_at(path))))
         case "value_error":
             return origin.problem(path, str(error["ctx"]["error"]))
         case _:
@@ -133,14 +132,11 @@ def _takes_list(errors: list[Any]) -> bool:
 
 
 def _unknown_choice(path: Way, value: Any, origin: Origin) -> Problem:
-    """An act, strategy or kind of fault that there is not, or not yet."""
-    tag, choices = tag_at(path) or "", offered_at(path)
+    """An act, strategy or kind of fault that there is not."""
+    tag, choices = tag_at(path) or "", list(choices_at(path))
     place, word = ((*path, tag), value.get(tag)) if isinstance(value, dict) else (path, value)
     if not isinstance(word, str):
         return origin.problem(place, f"not a known {tag}", expected=listed(choices), found=shown(word))
-    if tag == "act" and word in PLANNED_ACTS:
-        message = f"the act `{word}` is not available in this version"
-        return origin.problem(place, message, expected=listed(choices), found=shown(word))
     hint = did_you_mean(word, choices)
     return origin.problem(place, f"not a known {tag}", expected=listed(choices), found=shown(word), hint=hint)
 
@@ -148,7 +144,7 @@ def _unknown_choice(path: Way, value: Any, origin: Origin) -> Problem:
 def unknown_key(path: Way, data: Any, origin: Origin) -> Problem:
     """A key that the mapping around it does not take."""
     around, key = path[:-1], str(path[-1])
-    known = offered_keys_at(around, at(data, around))
+    known = [key for key in keys_at(around, at(data, around)) if key != "$schema"]
     hint = did_you_mean(key, known)
     expected = listed(known) if known and len(known) < 30 else ""
     return origin.problem(path, f"unknown key `{key}`", expected=expected, hint=hint, key=True)

@@ -50,14 +50,7 @@ def gather(main: Source, folder: Path) -> Gathered:
             part = read_mapping(path)
             parts[name] = (part, ())
             data[name] = _memory(part, warnings)
-    if "steps" not in data:
-        raise SpecError([_no_steps(main, folder)])
     return Gathered(data, Origin(main.file, main, parts), tuple(warnings))
-
-
-def _no_steps(main: Source, folder: Path) -> Problem:
-    message = f"no steps: there is no {TRACE_FILE} beside this file, and no `steps` in it"
-    return Origin(main.file, main).problem((), message, hint=f"write the steps into {folder.name}/{TRACE_FILE}")
 
 
 def _steps(trace: Source, data: dict[str, Any], warnings: list[Problem]) -> Any:

@@ -1,104 +1,78 @@
-"""The criteria and references in a task: where they stand, and whether they can be read."""
+"""The criteria and references in a task: whether they can be read, and what they refer to."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
-from harness.spec.interpolate import interpolate_criterion
+from harness.spec.case_checks import parametrize_problems, undecided
+from harness.spec.interpolate import interpolate, interpolate_criterion
 from harness.spec.origin import Origin
+from harness.spec.parametrize import cases
+from harness.spec.part_checks import part_problems
+from harness.spec.passages import expressions, interpolated
 from harness.spec.problems import Problem, Way, did_you_mean, listed
-from harness.spec.references import BadReferenceError, Scope, references
-from harness.spec.steps import Assert, Step
+from harness.spec.references import BadReferenceError, Reference, Scope, references
 from harness.spec.task import TaskSpec
 
-Found = tuple[Way, str, bool]
-"""Path, text, and whether it is a value (not a criterion)."""
-
-_CALL = re.compile(r"\s*(?:mem|json)\(.*\)\s*", re.DOTALL)
-
-
-def expressions(spec: TaskSpec) -> Iterator[Found]:
-    """Every criterion and value expression."""
-    for name in ("preconditions", "success_criteria"):
-        for number, text in enumerate(getattr(spec, name)):
-            yield (name, number), text, False
-    for number, point in enumerate(spec.scoring_checkpoints):
-        yield ("scoring_checkpoints", number, "assertion"), point.assertion, False
-        if point.when and point.when.strip():
-            yield ("scoring_checkpoints", number, "when"), point.when, False
-    for number, text in enumerate(spec.fallback_plan.relaxed_success_criteria):
-        yield ("fallback_plan", "relaxed_success_criteria", number), text, False
-    for number, step in enumerate(spec.steps):
-        yield from _of_step(("steps", number), step)
-
-
-def _of_step(path: Way, step: Step) -> Iterator[Found]:
-    if step.done_when is not None:
-        yield (*path, "done_when"), step.done_when, False
-    for key, text in step.remember.items():
-        yield (*path, "remember", key), text, True
-    if isinstance(step, Assert):
-        if step.expr is not None:
-            yield (*path, "expr"), step.expr, False
-        elif isinstance(step.value, str) and _CALL.fullmatch(step.value):
-            yield (*path, "value"), step.value, True
-
-
-def interpolated(spec: TaskSpec) -> Iterator[tuple[Way, str, bool]]:
-    """Every text that may hold references, and whether `${memory...}` is among them."""
-    for name in ("goal", "inputs", "persona", "memory", "expected_memory"):
-        yield from ((path, text, False) for path, text in _texts((name,), getattr(spec, name)))
-    for path, text, _ in expressions(spec):
-        if path[0] != "steps":
-            yield path, text, True
-    for number, step in enumerate(spec.steps):
-        yield from ((path, text, True) for path, text in _texts(("steps", number), dict(step)))
-    for number, fault in enumerate(spec.faults):
-        yield from ((path, text, False) for path, text in _texts(("faults", number), dict(fault)))
-    fallbacks = getattr(spec.error_recovery.on_element_not_found, "fallback_selectors", {})
-    for key, selectors in fallbacks.items():
-        path = ("error_recovery", "on_element_not_found", "fallback_selectors", key)
-        yield from ((at, text, False) for at, text in [(path, key), *_texts(path, selectors)])
-
-
-def _texts(path: Way, value: Any) -> Iterator[tuple[Way, str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _texts((*path, key), item)
-    elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            yield from _texts((*path, number), item)
+_EARLY = {"parametrize": ("env",), "inputs": ("env", "param"), "persona": ("env", "param")}
+"""What is filled in first, and what it may refer to."""
+_WRITTEN = {"param": "param.x", "env": "env:NAME"}
 
 
 def reference_problems(spec: TaskSpec, origin: Origin, environ: Mapping[str, str] | None) -> Iterator[Problem]:
-    """References that are malformed, or to nothing. Without `environ` variables are not looked up."""
-    if environ is None and not origin.mentions("${"):
+    """References that are malformed, or to nothing, and what is wrong with the cases they take values from.
+
+    `environ` is that of a run; without it variables are not looked up, and it may be open which case is meant.
+    """
+    yield from parametrize_problems(spec, origin)
+    if environ is not None:
+        yield from undecided(spec, origin)
+    if environ is None and not spec.parametrize and not origin.mentions("${"):
         return
-    scope = Scope(inputs=spec.inputs, persona=spec.persona, environ=environ)
+    scopes = _scopes(spec, environ)
     for path, text, memory in interpolated(spec):
         if "${" not in text:
             continue
         try:
-            _check_references(path, text, memory, scope)
+            for scope in scopes:
+                _check_references(path, text, memory, scope)
         except BadReferenceError as error:
             within = (text, error.offset)
             message = f"{error.reference}: {error.problem}"
             yield origin.problem(path, message, hint=error.hint, within=within)
+    yield from _unused(spec, origin)
+
+
+def _scopes(spec: TaskSpec, environ: Mapping[str, str] | None) -> list[Scope]:
+    """What references stand for in each case; at least one."""
+    return [_scope(spec, environ, case.values) for case in cases(spec)] or [_scope(spec, environ, {})]
+
+
+def _scope(spec: TaskSpec, environ: Mapping[str, str] | None, param: Mapping[str, Any]) -> Scope:
+    early = Scope(param=param)
+    return Scope(_filled(spec.inputs, early), _filled(spec.persona, early), environ, param=param)
+
+
+def _filled(values: dict[str, Any], early: Scope) -> dict[str, Any]:
+    """The values themselves when a reference in them is wrong: of that one is told where it stands."""
+    try:
+        return {key: interpolate(value, early, last=False) for key, value in values.items()}
+    except BadReferenceError:
+        return values
 
 
 def _check_references(path: Way, text: str, memory: bool, scope: Scope) -> None:
-    early = path[0] in ("inputs", "persona")
     for offset, wanted in references(text):
         if wanted.namespace == "memory" and not memory:
             raise BadReferenceError(str(wanted), "memory can be used in steps and criteria only", offset=offset)
-        if wanted.namespace in ("inputs", "persona") and early:
-            raise BadReferenceError(str(wanted), f"`{path[0]}` can refer to env:NAME only", offset=offset)
+        if (known := _EARLY.get(str(path[0]))) and wanted.namespace not in known:
+            problem = f"`{path[0]}` can refer to {listed(_WRITTEN[name] for name in known)} only"
+            raise BadReferenceError(str(wanted), problem, offset=offset)
+        if wanted.namespace == "param" and not scope.param:
+            raise BadReferenceError(str(wanted), "the task has no `parametrize`", offset=offset)
         if wanted.namespace != "memory" and scope.knows(wanted):
             try:
                 scope.value(wanted)
@@ -106,33 +80,61 @@ def _check_references(path: Way, text: str, memory: bool, scope: Scope) -> None:
                 raise BadReferenceError(error.reference, error.problem, error.hint, offset) from None
 
 
-def environment_names(spec: TaskSpec) -> Iterator[str]:
-    """The variables the task refers to. Of malformed references `reference_problems` tells."""
+def _unused(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Parameters that nothing refers to: their cases do not differ."""
+    used = {wanted.name for wanted in _references(spec) if wanted.namespace == "param"}
+    for name in next((case.values for case in cases(spec)), {}):
+        if not any(word == name or word.startswith((f"{name}.", f"{name}[")) for word in used):
+            path: Way = ("parametrize", name) if isinstance(spec.parametrize, dict) else ("parametrize", 0, name)
+            message = f"nothing refers to `${{param.{name}}}`"
+            yield origin.problem(path, message, hint="it has no effect", key=True, severity="warning")
+
+
+def _references(spec: TaskSpec) -> Iterator[Reference]:
+    """Every reference of the task. Of malformed ones `reference_problems` tells."""
     for _, text, _ in interpolated(spec):
         if "${" in text:
             with suppress(BadReferenceError):
-                yield from [wanted.name for _, wanted in references(text) if wanted.namespace == "env"]
+                yield from [wanted for _, wanted in references(text)]
+
+
+def environment_names(spec: TaskSpec) -> Iterator[str]:
+    """The variables the task refers to."""
+    return (wanted.name for wanted in _references(spec) if wanted.namespace == "env")
 
 
 def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
-    """Criteria that cannot be read, and channels that there are not. Without `channels` any name is taken."""
+    """Criteria that cannot be read, channels and other parts of the task that there are not.
+
+    Without `channels` any name of a channel is taken.
+    """
+    scopes = _scopes(spec, dict.fromkeys(environment_names(spec), "x"))
     for path, text, is_value in expressions(spec):
         try:
-            expression = _parsed(text, is_value, spec)
+            named = [expression.channels for expression in _parsed(text, is_value, scopes)]
         except BadReferenceError:
             continue  # reference_problems tells of it
         except CriterionError as error:
             yield _unreadable(path, text, error, origin)
             continue
-        for name in sorted(expression.channels - channels) if channels is not None else ():
+        for name in sorted(frozenset().union(*named) - channels) if channels is not None else ():
             yield unknown_channel(path, name, channels or frozenset(), origin)
+    yield from _of_bindings(spec, origin, channels)
+    yield from part_problems(spec, origin)
 
 
-def _parsed(text: str, is_value: bool, spec: TaskSpec) -> Criterion | ValueExpression:
+def _parsed(text: str, is_value: bool, scopes: Sequence[Scope]) -> list[Criterion | ValueExpression]:
+    """The expression as each case has it; one when no case changes it."""
+    texts = [text]
     if "${" in text:
-        unset = {wanted.name: "x" for _, wanted in references(text) if wanted.namespace == "env"}
-        text = interpolate_criterion(text, Scope(spec.inputs, spec.persona, unset), last=False)
-    return parse_value(text) if is_value else parse(text)
+        texts = list(dict.fromkeys(interpolate_criterion(text, scope, last=False) for scope in scopes))
+    return [parse_value(each) if is_value else parse(each) for each in texts]
+
+
+def _of_bindings(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
+    for key, binding in spec.state_bindings.items():
+        if channels is not None and binding.channel not in channels:
+            yield unknown_channel(("state_bindings", key, "channel"), binding.channel, channels, origin)
 
 
 def _unreadable(path: Way, text: str, error: CriterionError, origin: Origin) -> Problem:

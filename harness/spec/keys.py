@@ -18,7 +18,7 @@ def slug(name: str) -> str:
     safe = _UNSAFE.sub("_", name)[:LONGEST].strip(".")
     if _RESERVED.fullmatch(safe):
         safe = f"_{safe}"
-    return safe if safe == name else f"{safe}-{_hash(name)}"
+    return safe if safe == name else f"{safe.rstrip('_')}-{_hash(name)}"
 
 
 def unique_keys(names: Iterable[str]) -> dict[str, str]:

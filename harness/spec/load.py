@@ -17,7 +17,6 @@ from harness.spec.complaints import complaints, stray_keys
 from harness.spec.directory import Gathered, gather
 from harness.spec.loaded import SPEC_FILE, Loaded
 from harness.spec.origin import Origin
-from harness.spec.planned import without_planned
 from harness.spec.problems import Problem, SpecError
 from harness.spec.salvage import idle_settings, salvaged
 from harness.spec.source import file_label, read_mapping
@@ -64,10 +63,16 @@ def _below(folder: Path, patterns: Sequence[str]) -> Iterator[Path]:
                 yield path
 
 
-def load_file(path: Path | str, strict: bool = False, known_channels: frozenset[str] | None = None) -> Loaded:
+def load_file(
+    path: Path | str,
+    strict: bool = False,
+    known_channels: frozenset[str] | None = None,
+    agent: str | None = None,
+) -> Loaded:
     """One task, from a file or from a directory with a `task_spec.json`. Raises SpecError with all of its problems.
 
     `strict`: what is otherwise a warning is an error, and so is a missing `required` key of specs/003 2.1.
+    `agent`: who chooses the steps of a task that has none.
     """
     path = Path(path)
     if path.is_dir():
@@ -75,7 +80,7 @@ def load_file(path: Path | str, strict: bool = False, known_channels: frozenset[
     main = read_mapping(path)
     alone = Gathered(main.data, Origin(main.file, main), ())
     gathered = gather(main, path.parent) if path.name == SPEC_FILE else alone
-    spec, problems = _checked(gathered, path.parent, known_channels)
+    spec, problems = _checked(gathered, path.parent, known_channels, agent)
     if spec is not None and strict:
         problems = [replace(each, severity="error") for each in problems]
         problems += strict_problems(spec, gathered.origin)
@@ -86,13 +91,12 @@ def load_file(path: Path | str, strict: bool = False, known_channels: frozenset[
 
 
 def _checked(
-    gathered: Gathered, folder: Path, channels: frozenset[str] | None
+    gathered: Gathered, folder: Path, channels: frozenset[str] | None, agent: str | None
 ) -> tuple[TaskSpec | None, list[Problem]]:
     """The task, unless its types are wrong, and all that is wrong or odd."""
     origin = gathered.origin
-    data, planned = without_planned(gathered.data, origin)
-    data, idle = idle_settings(data, origin)
-    problems = [*gathered.warnings, *planned, *idle]
+    data, idle = idle_settings(gathered.data, origin)
+    problems = [*gathered.warnings, *idle]
     strays = [key for key in data if key not in TaskSpec.model_fields]
     problems += stray_keys(strays, data, origin)
     try:
@@ -102,9 +106,9 @@ def _checked(
         problems += [problem for _, _, problem in found]
         rest = salvaged(data, [(path, kind) for path, kind, _ in found])
         if rest is not None:
-            problems += check_spec(rest, origin, folder, channels)
+            problems += check_spec(rest, origin, folder, channels, agent=agent)
         return None, problems
-    return spec, [*problems, *check_spec(spec, origin, folder, channels)]
+    return spec, [*problems, *check_spec(spec, origin, folder, channels, agent=agent)]
 
 
 def validated(data: dict[str, Any]) -> TaskSpec:

@@ -1,4 +1,4 @@
-"""`${inputs.x}`, `${persona.x}`, `${env:NAME}`, `${memory.a.b}`: what a reference may be and what it means."""
+"""`${inputs.x}`, `${persona.x}`, `${param.x}`, `${env:NAME}`, `${memory.a.b}`: what they may be and what they mean."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from harness.criteria import memory_lookup
 from harness.spec.problems import did_you_mean
 
 REFERENCE = re.compile(r"\$\$\{|\$\{([^{}]*)(\}?)")
-_PART = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\$\{[^{}]*\}""", re.DOTALL)
+_PART = re.compile(r"""'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|\$\{[^{}]*\}""", re.DOTALL)
+_BACKSLASH = re.compile(r"\\(?:(\$)|.)", re.DOTALL)
+_DOLLAR = "${$}"  # stands between two rounds of interpolation for a `$` that begins no reference
 _ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
-_DOTTED = re.compile(r"(inputs|persona|memory)\.(\S(?:.*\S)?)", re.DOTALL)
-NAMESPACES = ("inputs.", "persona.", "memory.", "env:")
+_DOTTED = re.compile(r"(inputs|persona|param|memory)\.(\S(?:.*\S)?)", re.DOTALL)
+NAMESPACES = ("inputs.", "persona.", "param.", "memory.", "env:")
 
 
 class BadReferenceError(ValueError):
@@ -58,10 +60,9 @@ def reference(body: str, offset: int = 0) -> Reference:
     if found := _DOTTED.fullmatch(body):
         return Reference(found[1], found[2])
     shown = f"${{{body[:60]}}}"
-    if body.startswith("param."):
-        raise BadReferenceError(shown, "`parametrize` is not available in this version", offset=offset)
     hint = did_you_mean(body.partition(".")[0] + ".", NAMESPACES) or "write `$${` for a literal `${`"
-    raise BadReferenceError(shown, "not a known reference: inputs.x, persona.x, memory.x or env:NAME", hint, offset)
+    known = "inputs.x, persona.x, param.x, memory.x or env:NAME"
+    raise BadReferenceError(shown, f"not a known reference: {known}", hint, offset)
 
 
 def references(text: str) -> Iterator[tuple[int, Reference]]:
@@ -83,6 +84,7 @@ class Scope:
     persona: Mapping[str, Any] | None = None
     environ: Mapping[str, str] | None = field(default=None, repr=False)
     memory: Mapping[str, Any] | None = None
+    param: Mapping[str, Any] | None = None
 
     def knows(self, wanted: Reference) -> bool:
         """Whether this is the time for the reference."""
@@ -109,6 +111,8 @@ class Scope:
                 return self.inputs
             case "persona":
                 return self.persona
+            case "param":
+                return self.param
             case "env":
                 return self.environ
             case _:
@@ -137,7 +141,7 @@ def fill(text: str, scope: Scope, last: bool) -> Any:
     Until the `last` round `$${` stays, and what comes out of a value is escaped: nothing is interpolated twice.
     """
     whole = REFERENCE.fullmatch(text)
-    if whole and whole[1] is not None and whole[2] and scope.knows(wanted := reference(whole[1])):
+    if whole and text != _DOLLAR and whole[1] is not None and whole[2] and scope.knows(wanted := reference(whole[1])):
         value = scope.value(wanted)
         return value if last else escaped(value)
     return _each(text, scope, last, as_text)
@@ -152,6 +156,7 @@ def fill_criterion(text: str, scope: Scope, last: bool) -> str:
     def part(match: re.Match[str]) -> str:
         piece = match[0]
         if piece[0] != "$":
+            piece = _BACKSLASH.sub(lambda found: r"\\$" if found[1] else found[0], piece)  # else it escapes the value
             return _each(piece, scope, last, lambda value: _quoted(as_text(value), piece[0]))
         wanted = reference(piece[2:-1])
         if wanted.namespace == "memory":
@@ -168,12 +173,21 @@ def _each(text: str, scope: Scope, last: bool, written: Callable[[Any], str]) ->
     def one(match: re.Match[str]) -> str:
         if match[1] is None:
             return "${" if last else match[0]
+        if match[0] == _DOLLAR:
+            return "$" if last else match[0]
         if not match[2] or not scope.knows(wanted := reference(match[1])):
             return match[0]
         value = written(scope.value(wanted))
-        return value if last else value.replace("${", "$${")
+        return value if last else _kept(value, text[match.end() : match.end() + 1])
 
     return REFERENCE.sub(one, text)
+
+
+def _kept(value: str, after: str) -> str:
+    """A value that a later round leaves as it is, although a `{` or a reference may stand directly after it."""
+    value = escaped(value)
+    body = value.rstrip("$") if after in ("{", "$") else value
+    return body + _DOLLAR * (len(value) - len(body))
 
 
 def _literal(value: Any) -> str:

@@ -1,10 +1,12 @@
-"""Many tasks against each other: ids and dependencies."""
+"""Many tasks against each other: ids and dependencies. A task with cases stands here as its cases."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from harness.spec.loaded import Loaded
+from harness.spec.parametrize import base_id
 from harness.spec.problems import Problem, did_you_mean
 
 
@@ -13,45 +15,80 @@ def check_suite(tasks: Sequence[Loaded]) -> tuple[Problem, ...]:
     return (*_duplicates(tasks), *_unknown(tasks), *_cycles(tasks))
 
 
+def by_name(tasks: Iterable[Loaded]) -> dict[str, tuple[str, ...]]:
+    """Every name that a dependency may use -> ids: `T[a]` names a case, `T` all cases of T, a directory its task."""
+    folders: dict[str, dict[str, None]] = {}
+    bases: dict[str, dict[str, None]] = {}
+    own: dict[str, dict[str, None]] = {}
+    for task in tasks:
+        task_id = task.spec.task_id
+        own[task_id] = {task_id: None}
+        bases.setdefault(base_id(task.spec), {})[task_id] = None
+        for name in task.names:
+            folders.setdefault(name, {})[task_id] = None
+    return {name: tuple(ids) for name, ids in (folders | bases | own).items()}
+
+
 def dependencies(tasks: Sequence[Loaded]) -> dict[str, tuple[str, ...]]:
-    """Task id -> ids of the tasks, among these, that it depends on. A directory's name stands for its task."""
-    ids = _ids(tasks)
-    found = {task.spec.task_id: (ids.get(name) for name in task.spec.dependencies) for task in tasks}
-    return {task_id: tuple(name for name in names if name is not None) for task_id, names in found.items()}
+    """Task id -> ids of the tasks, among these, that it depends on."""
+    names = by_name(tasks)
+    found = {task.spec.task_id: (names.get(name, ()) for name in task.spec.dependencies) for task in tasks}
+    return {
+        task_id: tuple(dict.fromkeys(each for ids in several for each in ids)) for task_id, several in found.items()
+    }
 
 
-def _ids(tasks: Sequence[Loaded]) -> Mapping[str, str]:
-    """Every name of a task -> its id; ids win over names of directories."""
-    by_folder = {name: task.spec.task_id for task in tasks for name in task.names}
-    return by_folder | {task.spec.task_id: task.spec.task_id for task in tasks}
+def needed(start: Iterable[str], graph: Mapping[str, Sequence[str]]) -> set[str]:
+    """All that these ids depend on, and what that depends on, themselves included. Without recursion."""
+    seen: set[str] = set()
+    stack = list(start)
+    while stack:
+        task_id = stack.pop()
+        if task_id not in seen:
+            seen.add(task_id)
+            stack.extend(graph.get(task_id, ()))
+    return seen
+
+
+def _files(tasks: Sequence[Loaded]) -> list[Loaded]:
+    """One of the cases of each file: they have ids and dependencies in common."""
+    return list({(task.path, base_id(task.spec)): task for task in reversed(tasks)}.values())[::-1]
 
 
 def _duplicates(tasks: Sequence[Loaded]) -> Iterator[Problem]:
     """Ids are directory names, and some disks do not tell `A-1` from `a-1`."""
-    first: dict[str, Loaded] = {}
+    ids: dict[str, Loaded] = {}
+    files: dict[str, Loaded] = {}
+    told: set[tuple[Path, str]] = set()
     for task in tasks:
-        other = first.setdefault(task.spec.task_id.casefold(), task)
+        name, base = task.spec.task_id, base_id(task.spec)
+        other, owner = ids.setdefault(name.casefold(), task), files.setdefault(base.casefold(), task)
         if other is task:
-            continue
-        same = other.spec.task_id == task.spec.task_id
-        but = "" if same else f" (as `{other.spec.task_id}`: case does not count)"
-        message = f"the task_id `{task.spec.task_id}` is taken by {other.source}{but}"
-        yield task.origin.problem(("task_id",), message, hint="every task needs an id of its own")
+            if owner.path == task.path:
+                continue  # itself, or another case of its file
+            name, taken, other = base, base_id(owner.spec), owner
+        else:
+            taken = other.spec.task_id
+        if (task.path, base) not in told:
+            told.add((task.path, base))
+            but = "" if taken == name else f" (as `{taken}`: case does not count)"
+            message = f"the task_id `{name}` is taken by {other.source}{but}"
+            yield task.origin.problem(("task_id",), message, hint="every task needs an id of its own")
 
 
 def _unknown(tasks: Sequence[Loaded]) -> Iterator[Problem]:
-    ids = _ids(tasks)
-    for task in tasks:
+    names = by_name(tasks)
+    for task in _files(tasks):
         for number, name in enumerate(task.spec.dependencies):
-            if name not in ids:
-                message, hint = f"no task is called `{name}`", did_you_mean(name, ids)
+            if name not in names:
+                message, hint = f"no task is called `{name}`", did_you_mean(name, names)
                 yield task.origin.problem(("dependencies", number), message, hint=hint, severity="warning")
 
 
 def _cycles(tasks: Sequence[Loaded]) -> Iterator[Problem]:
     """One problem for each circle; walked without recursion, for chains may be long."""
-    graph = dependencies(tasks)
-    by_id = {task.spec.task_id: task for task in tasks}
+    by_id = {base_id(task.spec): task for task in tasks}
+    graph = _between_files(tasks)
     done: set[str] = set()
     for start in graph:
         way: dict[str, Iterator[str]] = {} if start in done else {start: iter(graph[start])}
@@ -67,3 +104,14 @@ def _cycles(tasks: Sequence[Loaded]) -> Iterator[Problem]:
                 yield by_id[following].origin.problem(("dependencies",), f"tasks depend on each other: {shown}")
             elif following not in done:
                 way[following] = iter(graph[following])
+
+
+def _between_files(tasks: Sequence[Loaded]) -> dict[str, tuple[str, ...]]:
+    """`dependencies`, with the cases of a file taken as one."""
+    names = by_name(tasks)
+    bases = {task.spec.task_id: base_id(task.spec) for task in tasks}
+    graph: dict[str, tuple[str, ...]] = {}
+    for task in _files(tasks):
+        wanted = (bases[task_id] for name in task.spec.dependencies for task_id in names.get(name, ()))
+        graph[base_id(task.spec)] = tuple(dict.fromkeys(wanted))
+    return graph

@@ -3,66 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PrivateAttr
 
-from harness.failure import ErrorType
 from harness.recovery import Rulebook
 from harness.spec.faults import Fault
+from harness.spec.parts import (
+    Budget,
+    Expect,
+    FallbackPlan,
+    Repair,
+    ScoringCheckpoint,
+    StateBinding,
+    binding_of,
+)
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
 TAG = r"[A-Za-z][A-Za-z0-9_-]*"
 FAMILY = r"[A-Za-z0-9_-]+"
 """Both become names of pytest marks, a family as `family_<x>`; checked in `marks`, in plain words."""
-
-FinalState = Literal["completed", "partial_success", "failed", "aborted"]
-
-
-class Expect(BaseModel):
-    """The outcome that a fault task must show; its pytest item passes when it does, and only then."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    final_state: FinalState
-    error_type: ErrorType | None = None
-    code: str | None = None
-    step_index: int | None = Field(None, ge=-1)
-    warnings: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _a_failure_is_named(self) -> Expect:
-        failing = self.final_state in ("failed", "aborted")
-        if failing and self.error_type is None and self.code is None:
-            raise ValueError(f"`expect: {{final_state: {self.final_state}}}` must name the `error_type` or `code` too")
-        if not failing and (self.error_type or self.code or self.step_index is not None):
-            raise ValueError(f"a task that ends {self.final_state} has no error: drop error_type, code, step_index")
-        return self
-
-
-class FallbackPlan(BaseModel):
-    """What to do when the task fails (specs/003 2.1)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    enabled: bool = False
-    alternative_task_id: str | None = None
-    relaxed_success_criteria: tuple[str, ...] = ()
-
-
-class ScoringCheckpoint(BaseModel):
-    """A part of the score: what must hold at the end, and what it weighs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    id: str
-    name: str | None = None
-    assertion: str
-    weight: float = Field(1.0, ge=0)
-    required: bool = False
-    depends_on: tuple[str, ...] = ()
-    when: str | None = None
 
 
 def _with_tuples(value: Any) -> Any:
@@ -99,12 +60,18 @@ class TaskSpec(BaseModel):
     timeout: int = Field(300, ge=10, le=3600, description="The whole task, recovery included, in seconds.")
     step_timeout: int = Field(30, ge=1, le=300, description="One attempt of a step, in seconds.")
     error_recovery: Annotated[Rulebook, BeforeValidator(_with_tuples)] = Rulebook()
-    checkpoints: tuple[int, ...] = ()
+    checkpoints: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        (), description="Step numbers; before each of them the state is saved (specs/003 2.1)."
+    )
     fallback_plan: FallbackPlan = FallbackPlan()
-    state_bindings: dict[str, Any] | list[Any] | None = None
-    repairs: dict[str, Any] | list[Any] | None = None
-    budget: dict[str, Any] | None = None
-    parametrize: dict[str, Any] | list[Any] | None = None
+    state_bindings: dict[str, Annotated[StateBinding, BeforeValidator(binding_of)]] = Field(
+        default_factory=dict, description="Memory key -> place in the environment, `channel.path`."
+    )
+    repairs: tuple[Repair, ...] = Field((), description="For `on_precondition_fail: attempt_repair`.")
+    budget: Budget = Budget()
+    parametrize: dict[str, list[JsonValue]] | list[dict[str, JsonValue]] = Field(
+        default_factory=list, description="Cases: `${param.x}` stands for their values."
+    )
     faults: tuple[Fault, ...] = ()
     expect: Expect | None = None
     steps: tuple[Step, ...] = ()

@@ -9,9 +9,10 @@ from pydantic import BaseModel
 
 from harness.recovery import Rulebook
 from harness.spec.faults import Fault
+from harness.spec.parts import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding
 from harness.spec.problems import Way
 from harness.spec.steps import Step
-from harness.spec.task import Expect, FallbackPlan, ScoringCheckpoint, TaskSpec
+from harness.spec.task import TaskSpec
 
 WARNINGS = (
     "network_error_recovered",
@@ -33,6 +34,9 @@ WARNINGS = (
     "memory_key_missing",
     "artifact_missing",
     "memory_differs",
+    "checkpoint_not_saved",
+    "required_part_unmet",
+    "domain_refused",
 )
 """Types of warnings (DESIGN 4.4), and what may be missing at the end (DESIGN 4.1)."""
 
@@ -60,20 +64,14 @@ RULES: Mapping[str, Mapping[str, type[BaseModel]]] = {
     name: _named(info.annotation, "strategy") for name, info in Rulebook.model_fields.items()
 }
 
-PLANNED_KEYS = {
-    "checkpoints": "checkpoints",
-    "state_bindings": "state bindings",
-    "repairs": "repairs",
-    "budget": "a budget",
-    "parametrize": "parametrize",
-}
-"""Top-level keys of specs/003 that this version refuses, in words."""
-
 _NESTED: Mapping[str, type[BaseModel]] = {
     "expect": Expect,
     "fallback_plan": FallbackPlan,
     "error_recovery": Rulebook,
     "scoring_checkpoints": ScoringCheckpoint,
+    "state_bindings": StateBinding,
+    "repairs": Repair,
+    "budget": Budget,
 }
 
 
@@ -101,17 +99,6 @@ def choices_at(path: Way) -> Mapping[str, type[BaseModel]]:
             return RULES.get(rule, {})
         case _:
             return {}
-
-
-def offered_at(path: Way) -> list[str]:
-    """The names in `choices_at` that this version runs."""
-    return [name for name, model in choices_at(path).items() if getattr(model, "available", True)]
-
-
-def offered_keys_at(path: Way, data: Any) -> list[str]:
-    """`keys_at` without what this version refuses whatever its value is."""
-    refused = [rule for rule in RULES if not offered_at(("error_recovery", rule))]
-    return [key for key in keys_at(path, data) if key not in PLANNED_KEYS and key not in refused and key != "$schema"]
 
 
 def keys_at(path: Way, data: Any) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 from harness.criteria.paths import PathError, Segment, list_index, segments
-from harness.world.channel import MAX_DOCUMENT, assigned, refused, unreadable
+from harness.world.channel import MAX_DOCUMENT, WorldLocks, assigned, encoded, refused, rejected, unreadable
 
 ADDRESS = "127.0.0.1"
 
@@ -26,7 +26,7 @@ class HttpChannel:
             raise ValueError(f"channel `{name}`: {url!r} is no http:// URL")
         self._timeout = timeout
         self._port = {host.lower(): port for host, port in hosts.items()}.get(self._url.host.lower())
-        self._writing = asyncio.Lock()
+        self._writing = WorldLocks()
         self._client = httpx2.AsyncClient(trust_env=False, timeout=timeout)
 
     async def read(self, world: str) -> Any:
@@ -34,7 +34,10 @@ class HttpChannel:
         try:
             return json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise unreadable(self._name, f"GET {self._url} did not answer with JSON: {error}", error) from error
+            raise rejected(self._name, f"GET {self._url} did not answer with JSON: {error}", error) from error
+
+    async def writable(self) -> bool:
+        return True
 
     async def write(self, world: str, path: str, value: Any) -> None:
         """One PATCH where a merge patch can say it; else the document is read, changed and put back."""
@@ -42,11 +45,13 @@ class HttpChannel:
         if patch is not None:
             await self._request("PATCH", self._url, world, patch)
             return
-        async with self._writing:
-            await self.restore(world, assigned(self._name, await self.read(world), path, value))
+        async with self._writing.of(world):
+            document = assigned(self._name, await self.read(world), path, value)
+            await self._request("PUT", self._url, world, document)
 
     async def restore(self, world: str, document: Any) -> None:
-        await self._request("PUT", self._url, world, document)
+        async with self._writing.of(world):
+            await self._request("PUT", self._url, world, document)
 
     async def reset(self, world: str) -> None:
         url = self._url.copy_with(path=f"{self._url.path.rstrip('/')}/reset")
@@ -86,16 +91,16 @@ class HttpChannel:
         content = None
         if body is not None or method == "PUT":
             headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
-            content = json.dumps(body).encode()
+            content = encoded(body)
         received = bytearray()
         async with self._client.stream(method, target, headers=headers, content=content) as response:
             async for chunk in response.aiter_bytes():
                 received += chunk
                 if len(received) > MAX_DOCUMENT:
-                    raise unreadable(self._name, f"{method} {url}: the answer is larger than {MAX_DOCUMENT} bytes")
+                    raise rejected(self._name, f"{method} {url}: the answer is larger than {MAX_DOCUMENT} bytes")
         if not response.is_success:
             shown = received[:200].decode(errors="replace")
-            raise unreadable(self._name, f"{method} {url} answered {response.status_code}: {shown}")
+            raise rejected(self._name, f"{method} {url} answered {response.status_code}: {shown}")
         return bytes(received)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,8 @@ INSERT INTO memory (world, key, value, ts, source, confidence) VALUES (?, ?, ?, 
 ON CONFLICT (world, key) DO UPDATE SET
     value = excluded.value, ts = excluded.ts, source = excluded.source, confidence = excluded.confidence
 """
+_BUSY: Final = 30.0
+"""Seconds that one process waits until another one has written."""
 _GET: Final = "SELECT key, value, ts, source, confidence FROM memory WHERE world = ? ORDER BY rowid"
 
 
@@ -52,6 +55,10 @@ def _encode(value: Any) -> str:
     return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None))
 
 
+def _row(world: str, entry: Entry) -> tuple[str, str, str, str, str, float]:
+    return world, entry.key, _encode(entry.value), entry.ts, entry.source, entry.confidence
+
+
 class MemoryStore:
     """The entries of every world. May be used from several threads; several processes may share the file."""
 
@@ -60,7 +67,7 @@ class MemoryStore:
         if path != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         self._lock = threading.Lock()
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(path, timeout=_BUSY, isolation_level=None, check_same_thread=False)
         self._db.execute("PRAGMA journal_mode = WAL")
         # What a task remembers is test data: speed counts, and a power cut may lose the last entries.
         self._db.execute("PRAGMA synchronous = OFF")
@@ -68,9 +75,17 @@ class MemoryStore:
 
     def put(self, world: str, entry: Entry) -> None:
         """Write an entry, in place of the one with its key. Raises TypeError for what is not JSON."""
-        value = _encode(entry.value)
+        row = _row(world, entry)
         with self._lock:
-            self._db.execute(_PUT, (world, entry.key, value, entry.ts, entry.source, entry.confidence))
+            self._db.execute(_PUT, row)
+
+    def replace(self, world: str, entries: Iterable[Entry]) -> None:
+        """The world has these entries and no others; all or nothing. Raises TypeError for what is not JSON."""
+        rows = [_row(world, entry) for entry in entries]
+        with self._lock, self._db:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._db.execute("DELETE FROM memory WHERE world = ?", (world,))
+            self._db.executemany(_PUT, rows)
 
     def entries(self, world: str) -> dict[str, Entry]:
         """Key -> entry, in the order of their first writing."""

@@ -1,4 +1,4 @@
-"""A channel that is Python code of the project: a callable, or an object with `read` and `write`."""
+"""A channel that is Python code of the project: callables, or an object with `read` and `write`."""
 
 from __future__ import annotations
 
@@ -11,77 +11,96 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.world.channel import assigned, refused, unreadable
+from harness.world.channel import WorldLocks, assigned, refused, rejected, unreadable
 
 
 class PythonChannel:
     """`package.module:name`. Called with the world id, it returns the document, or an awaitable of it.
 
     An object (or a class, which is made once) has `read(world)` instead, and may have `write(world, document)` and
-    `reset(world)`. What is not async runs in a thread; after `timeout` seconds nobody waits for it any more.
+    `reset(world)`. `restore`, when given, is the callable that writes. What is not async runs in a thread; after
+    `timeout` seconds nobody waits for it any more.
     """
 
-    def __init__(self, name: str, target: str, *, root: Path, timeout: float) -> None:
-        """Raises ValueError when the target is not of this form; it is imported at its first use."""
-        module, colon, attribute = target.partition(":")
-        if not (module and colon and attribute):
-            raise ValueError(f"channel `{name}`: {target!r} must be written `package.module:callable`")
+    def __init__(self, name: str, target: str, *, restore: str | None = None, root: Path, timeout: float) -> None:
+        """Raises ValueError when a target is not of this form; it is imported at its first use."""
+        for each in (target, restore):
+            if each is not None and not all(each.partition(":")):
+                raise ValueError(f"channel `{name}`: {each!r} must be written `package.module:callable`")
         self._name = name
         self._target = target
-        self._module, self._attribute = module, attribute
+        self._restore = restore
         self._root = root
         self._timeout = timeout
-        self._object: Any = None
-        self._writing = asyncio.Lock()
+        self._objects: dict[str, Any] = {}
+        self._writing = WorldLocks()
 
     async def read(self, world: str) -> Any:
-        source = await self._guarded("import", self._load)
-        document = await self._guarded("read", getattr(source, "read", source), world)
+        source = await self._object(self._target)
+        document = await self._guarded(self._target, "read", getattr(source, "read", source), world)
         try:
             return json.loads(json.dumps(document, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
-            raise unreadable(self._name, f"{self._target} did not return JSON: {error}", error) from error
+            raise rejected(self._name, f"{self._target} did not return JSON: {error}", error) from error
+
+    async def writable(self) -> bool:
+        return self._restore is not None or callable(getattr(await self._object(self._target), "write", None))
 
     async def write(self, world: str, path: str, value: Any) -> None:
-        async with self._writing:
-            await self.restore(world, assigned(self._name, await self.read(world), path, value))
+        async with self._writing.of(world):
+            await self._replace(world, assigned(self._name, await self.read(world), path, value))
 
     async def restore(self, world: str, document: Any) -> None:
-        await self._guarded("write", await self._method("write"), world, document)
+        # Foreign code may keep the object and change it later; what was saved must stay as it is.
+        copy = json.loads(json.dumps(document))
+        async with self._writing.of(world):
+            await self._replace(world, copy)
 
     async def reset(self, world: str) -> None:
-        await self._guarded("reset", await self._method("reset"), world)
+        await self._guarded(self._target, "reset", await self._method("reset"), world)
 
     async def close(self) -> None:
         """Nothing is held open."""
 
+    async def _replace(self, world: str, document: Any) -> None:
+        if self._restore is None:
+            await self._guarded(self._target, "write", await self._method("write"), world, document)
+        else:
+            await self._guarded(self._restore, "restore", await self._object(self._restore), world, document)
+
     async def _method(self, name: str) -> Callable[..., Any]:
-        method = getattr(await self._guarded("import", self._load), name, None)
+        method = getattr(await self._object(self._target), name, None)
         if not callable(method):
-            raise refused(self._name, f"{self._target} has no method `{name}`")
+            way = "; name a callable that does in the channel's `restore`" if name == "write" else ""
+            raise refused(self._name, f"{self._target} has no method `{name}`{way}")
         return method  # type: ignore[no-any-return]
 
-    def _load(self) -> Any:
-        if self._object is None:
-            if str(self._root) not in sys.path:
-                sys.path.append(str(self._root))
-            found: Any = importlib.import_module(self._module)
-            for part in self._attribute.split("."):
-                found = getattr(found, part)
-            self._object = found() if inspect.isclass(found) else found
-        return self._object
+    async def _object(self, target: str) -> Any:
+        if target not in self._objects:
+            self._objects[target] = await self._guarded(target, "import", self._imported, target)
+        return self._objects[target]
 
-    async def _guarded(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    def _imported(self, target: str) -> Any:
+        if str(self._root) not in sys.path:
+            sys.path.append(str(self._root))
+        module, _, attribute = target.partition(":")
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+        return found() if inspect.isclass(found) else found
+
+    async def _guarded(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """The edge to foreign code: whatever it raises is the channel's failure."""
+        limit = asyncio.timeout(self._timeout)
         try:
-            async with asyncio.timeout(self._timeout):
+            async with limit:
                 if inspect.iscoroutinefunction(function):
                     return await function(*arguments)
                 result = await asyncio.to_thread(function, *arguments)
                 return await result if inspect.isawaitable(result) else result
-        except TimeoutError as error:
-            problem = f"{self._target}: {what} took longer than {self._timeout:g} s"
-            raise unreadable(self._name, problem, error) from error
         except Exception as error:  # foreign code may raise anything
+            if limit.expired():
+                problem = f"{target}: {what} took longer than {self._timeout:g} s"
+                raise unreadable(self._name, problem, error) from error
             cause = f"{type(error).__name__}: {error}"
-            raise unreadable(self._name, f"{self._target}: {what} failed with {cause}", error) from error
+            raise rejected(self._name, f"{target}: {what} failed with {cause}", error) from error

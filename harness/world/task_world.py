@@ -9,7 +9,9 @@ from typing import Any
 
 from harness.failure import Failed
 from harness.plan import Plan
+from harness.ports import Kept
 from harness.resilience import Clock
+from harness.world import checkpoint
 from harness.world.channels import Channels
 from harness.world.memory import Entry, MemoryStore, timestamp
 
@@ -47,6 +49,20 @@ class TaskWorld:
         """Write one value into a channel. Raises Failed."""
         await self._channels.write(name, self._plan.world, path, value)
 
+    async def save(self) -> Kept:
+        """Memory, and the environment where its channels can be written. Raises Failed when one does not answer."""
+        environment, whole = await checkpoint.save(self._channels, self._plan.world)
+        return Kept(self.entries(), environment, whole)
+
+    async def restore(self, kept: Kept) -> tuple[str, ...]:
+        """Back to what was saved; then compared. Returns what differs, at most 20 lines.
+
+        A channel that refuses to be written is one of them; one that cannot be reached raises Failed, when memory and
+        the other channels are back already. The world's time goes on.
+        """
+        self._store.replace(self._plan.world, (Entry(**entry) for entry in kept.entries.values()))
+        return await checkpoint.restore(self._channels, self._plan.world, kept.environment)
+
     async def snapshot(self) -> dict[str, Any]:
         """Every channel's document; a channel that cannot be read is `{"error": ...}`."""
         names = tuple(self._channels.names)
@@ -55,11 +71,11 @@ class TaskWorld:
     async def begin(self) -> None:
         """Initial memory, the world's clock. Raises Failed when a channel's clock cannot be set.
 
-        The world of an episode keeps what its earlier tasks wrote, over the initial entries; any other world is
-        emptied first, so that a rerun starts from the same state.
+        The world of an episode, or of the task that this one runs in the middle of, keeps what was written before,
+        over the initial entries; any other world is emptied first, so that a rerun starts from the same state.
         """
         self._begun = self._clock.now()
-        if self._plan.spec.episode_id is None:
+        if self._plan.fresh and self._plan.spec.episode_id is None:
             self._store.clear(self._plan.world)
         known = self._store.entries(self._plan.world)
         for key, value in self._plan.spec.memory.items():

@@ -44,7 +44,80 @@ out.textContent='was busy'">Busy</button>
 <iframe id=inner src=/inner></iframe>
 <div style="height:3000px"></div><p id=bottom>bottom</p>
 """
+FIELDS = """<!doctype html><title>Fields</title>
+<input id=text><textarea id=area></textarea><input id=secret type=password><input id=number type=number>
+<input id=date type=date><input id=time type=time><input id=both type=datetime-local><input id=month type=month>
+<input id=week type=week><input id=colour type=color><input id=range type=range min=0 max=10 step=2>
+<div id=editable contenteditable=true><b>old</b></div><div role=textbox id=rich contenteditable=plaintext-only></div>
+<input id=fixed readonly value=fixed><input id=vanishing oninput="this.remove()">
+<p id=heard></p><script>document.addEventListener('input', e => heard.textContent += e.target.id + ' ')</script>
+"""
+WIDGETS = """<!doctype html><title>Widgets</title>
+<style>#menu ul{display:none}#menu:hover ul{display:block}.zone{width:120px;height:60px;border:1px solid}
+#list div{height:30px;width:120px;touch-action:none}#box{height:60px;width:120px;overflow:auto}</style>
+<div id=menu>Menu<ul><li><button id=entry onclick="out.textContent='entry'">Entry</button></ul></div>
+<p id=out>nothing</p><p class=zone id=first-zone draggable=true>Card</p><p class=zone id=target-zone>Here</p>
+<div id=list><div id=one>One</div><div id=two>Two</div><div id=three>Three</div></div>
+<div id=box><p id=tall style="height:900px">tall</p></div>
+<label><input type=checkbox id=ticked checked> ticked</label><input type=checkbox id=locked checked disabled>
+<select id=colour><option value=r>Red<option value=g>Green<option value=b disabled>Blue</select>
+<select id=many multiple><option value=a>A<option value=b>B<option value=c>C</select><select id=empty></select>
+<select id=crossed><option value=2>1<option value=1>2</select>
+<input id=keys><div id=host></div><p class=zone>Other</p>
+<script>
+document.addEventListener('keydown', e => {
+  out.textContent += ' ' + (e.ctrlKey ? 'Control+' : '') + (e.shiftKey ? 'Shift+' : '') + e.key });
+const card = document.getElementById('first-zone'), zone = document.getElementById('target-zone');
+card.addEventListener('dragstart', e => e.dataTransfer.setData('text/plain', 'card'));
+zone.addEventListener('dragover', e => e.preventDefault());
+zone.addEventListener('drop', e => { e.preventDefault();
+  zone.textContent = 'dropped ' + e.dataTransfer.getData('text/plain') });
+let held = null, moves = 0;
+const list = document.getElementById('list');
+list.addEventListener('pointerdown', e => { held = e.target; moves = 0; e.preventDefault() });
+addEventListener('pointermove', e => { if (held && ++moves > 3) {
+  const over = document.elementFromPoint(e.clientX, e.clientY);
+  if (over && over !== held && over.parentElement === list) over.after(held) } });
+addEventListener('pointerup', () => { held = null });
+const root = document.getElementById('host').attachShadow({mode: 'open'});
+root.innerHTML = '<input id=deep type=date><input id=deep-secret type=password><button id=deep-button>Deep</button>';
+root.getElementById('deep-button').onclick = () => { out.textContent = 'deep' };
+</script><div style="height:2000px"></div>
+"""
+WINDOWS = """<!doctype html><title>Windows</title><h1>Windows</h1>
+<button id=popup onclick="window.open('/popup')">Popup</button>
+<button id=later onclick="setTimeout(()=>window.open('/closer'),400)">Later</button>
+<button id=closer onclick="window.open('/closer')">Closer</button>
+<button id=missing onclick="window.open('/status/404')">Missing</button>
+<button id=down onclick="window.open('/status/503?retry=1')">Down</button>
+<button id=refused onclick="window.open('http://dead.test/')">Refused</button>
+<button id=silent onclick="window.open('/hang')">Silent</button>
+<button id=looping onclick="window.open('/loop')">Looping</button>
+<button id=asking onclick="window.open('/asking')">Asking</button>
+<form method=post action=/status/503 target=_blank><button id=posted>Post</button></form>
+"""
+FILES = """<!doctype html><title>Files</title><p id=out>nothing</p>
+<input id=hidden type=file multiple style="display:none" onchange="out.textContent=[...this.files].map(f=>f.name)">
+<input id=single type=file style="display:none" onchange="out.textContent=[...this.files].map(f=>f.name)">
+<label id=label for=single>Choose</label><button id=many onclick="hidden.click()">Files</button>
+<button id=one onclick="single.click()">File</button><button id=none>Nothing</button>
+<a id=blank href=/report.csv target=_blank>in a new page</a><button id=window onclick="window.open('/giving')">Window</button>
+<a id=endless href=/endless.csv>endless</a>
+"""
 PAGES = {
+    "/fields": FIELDS,
+    "/widgets": WIDGETS,
+    "/windows": WINDOWS,
+    "/files": FILES,
+    "/giving": "<title>Giving</title><script>setTimeout(()=>{location.href='/report.csv'},100)</script>",
+    "/closer": "<title>Closer</title><button id=close onclick=\"opener.document.querySelector('h1').textContent='told';"
+    'window.close()">Close</button>',
+    "/asking": "<title>Asking</title><p id=said></p><script>said.textContent=prompt('name?', 'nobody')</script>",
+    "/leaving": "<title>Leaving</title><input id=x><a id=go href=/saved>go</a>"
+    "<script>onbeforeunload=e=>e.preventDefault()</script>",
+    "/frames": "<title>Frames</title><button id=beside>Beside</button><iframe id=outer src=/frames/middle width=800 height=500></iframe>",
+    "/frames/middle": "<title>Middle</title><iframe class=twin src=/inner></iframe><iframe class=twin src=/inner></iframe>"
+    "<iframe id=own src=/fields></iframe><iframe id=foreign src=http://other.test/widgets width=700 height=400></iframe>",
     "/": FORM,
     "/inner": "<title>Inner</title><button id=in onclick=\"this.textContent='pressed'\">In</button>",
     "/saved": "<title>Saved</title><p id=ok>saved</p>",
@@ -59,6 +132,8 @@ PAGES = {
     "<script>fetch('/whoami').then(r=>r.text()).then(t=>a.textContent=t)</script>",
     "/forget": "<title>Forget</title><script>localStorage.setItem('kept','yes')</script><p id=x>x</p>",
 }
+SHOWN = ("host", "cookie", "user-agent", "content-type", "authorization", "x-who")
+"""Headers that /whoami tells."""
 Answer = tuple[int, Mapping[str, str], bytes]
 
 
@@ -103,7 +178,7 @@ class Site:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         path = urlsplit(target).path
         self.hits[path] = self.hits.get(path, 0) + 1
-        if path in ("/hang", "/reset", "/empty", "/truncated", "/garbage", "/broken.csv"):
+        if path in ("/hang", "/reset", "/empty", "/truncated", "/garbage", "/broken.csv", "/endless.csv"):
             await self._misbehave(path, writer)
             return False
         status, extra, content = answer(method, target, headers, body)
@@ -124,6 +199,11 @@ class Site:
         if path == "/broken.csv":
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/csv\r\nContent-Length: 500000\r\n")
             writer.write(b"Content-Disposition: attachment; filename=broken.csv\r\n\r\n" + b"x" * 100_000)
+        if path == "/endless.csv":
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/csv\r\nContent-Length: 500000\r\n")
+            writer.write(b"Content-Disposition: attachment; filename=endless.csv\r\n\r\n" + b"x" * 100_000)
+            await writer.drain()
+            await asyncio.sleep(3600)
         if path == "/garbage":
             writer.write(b"\x00\x01\x02 not http\r\n\r\n")
         await writer.drain()
@@ -140,7 +220,7 @@ def answer(method: str, target: str, headers: Mapping[str, str], body: bytes) ->
         extra = html | ({"Retry-After": query["retry"]} if "retry" in query else {})
         return int(parts.path.split("/")[2]), extra, b"" if "empty" in query else b"<p>status</p>"
     if parts.path == "/redirect":
-        return 302, {"Location": query["to"]}, b""
+        return int(query.get("status", 302)), {"Location": query["to"]}, b""
     if parts.path == "/circle":
         return 302, {"Location": "/circle"}, b""
     if parts.path == "/login":
@@ -154,7 +234,7 @@ def answer(method: str, target: str, headers: Mapping[str, str], body: bytes) ->
     if parts.path == "/report.csv":
         return 200, {"Content-Type": "text/csv", "Content-Disposition": 'attachment; filename="report.csv"'}, b"a,b\n"
     if parts.path == "/whoami":
-        seen = {name: headers.get(name) for name in ("host", "cookie", "user-agent", "content-type")}
+        seen = {name: headers.get(name) for name in SHOWN}
         content = json.dumps({"method": method, "body": body.decode(), **seen}).encode()
         return 200, {"Content-Type": "application/json"}, content
     return 404, html, b"<p>no such page</p>"

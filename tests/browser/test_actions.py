@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.failure import Failure
 from harness.spec.steps import Wait
-from tests.browser.stage import OTHER, SHOP, Stage, failed, passed
+from tests.browser.stage import Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -118,27 +117,6 @@ def test_a_click_is_not_repeated_while_its_consequences_last(run: Any, stage: St
     run(body())
 
 
-@pytest.mark.parametrize(
-    ("selector", "kind", "message", "after"),
-    [
-        ("#alert", "alert", "really?", "answered"),
-        ("#confirm", "confirm", "sure?", "confirm true"),
-        ("#prompt", "prompt", "who?", "prompt me"),
-    ],
-)
-def test_dialogs_are_accepted_and_told(
-    run: Any, stage: Stage, selector: str, kind: str, message: str, after: str
-) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        outcome = await passed(session, {"act": "click", "selector": selector})
-        assert outcome.details["dialogs"] == [{"type": kind, "message": message}]
-        assert await session.text("#out", None, 1) == after
-        assert "dialogs" not in (await passed(session, {"act": "click", "selector": "#plain"})).details
-
-    run(body())
-
-
 def test_what_heals_a_missing_element_is_described(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -146,113 +124,5 @@ def test_what_heals_a_missing_element_is_described(run: Any, stage: Stage) -> No
         healed = await passed(session, {"act": "type", "selector": "#name", "value": "x"})
         assert healed.details["element"] == {"tag": "input", "role": "textbox", "name": "Your name"}
         assert "element" not in (await passed(session, {"act": "click", "selector": "#plain"})).details
-
-    run(body())
-
-
-def test_upload(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        (stage.folder / "a.txt").write_text("A")
-        (stage.folder / "sub").mkdir()
-        (stage.folder / "sub" / "b.txt").write_text("B")
-        session = await stage.at()
-        outcome = await passed(session, {"act": "upload", "selector": "#file", "value": ["a.txt", "sub/b.txt"]})
-        assert outcome.details["files"] == ["a.txt", "b.txt"]
-        names = await session._tab.page.evaluate("[...file.files].map(f => f.name)")
-        assert names == ["a.txt", "b.txt"]
-
-    run(body())
-
-
-def test_upload_stays_in_the_folder(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        inside = stage.folder / "task"
-        inside.mkdir()
-        (stage.folder / "secret.txt").write_text("S")
-        (inside / "link.txt").symlink_to(stage.folder / "secret.txt")
-        session = await stage.at(uploads=inside)
-        for value in ("../secret.txt", str(stage.folder / "secret.txt"), "link.txt", "missing.txt"):
-            failure = await failed(session, {"act": "upload", "selector": "#file", "value": value})
-            assert failure.code == "INVALID_INPUT", value
-        assert await session._tab.page.evaluate("file.files.length") == 0
-
-    run(body())
-
-
-def test_download_keeps_the_file(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        outcome = await passed(session, {"act": "download", "selector": "#file-link", "value": "*.csv"})
-        assert outcome.details == {"file": "report.csv", "bytes": 4}
-        again = await passed(session, {"act": "download", "selector": "#file-link"})
-        assert again.details["file"] == "report-2.csv"
-        folder = stage.folder / "s0" / "downloads"
-        assert session.files == (folder / "report.csv", folder / "report-2.csv")
-        assert Path(session.files[0]).read_bytes() == b"a,b\n"
-
-    run(body())
-
-
-def test_download_failures(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at()
-        none = await failed(session, {"act": "download", "selector": "#plain"}, within=1)
-        wrong = await failed(session, {"act": "download", "selector": "#file-link", "value": "other.csv"}, within=3)
-        broken = await failed(session, {"act": "download", "selector": "#broken-file"}, within=3)
-        missing = await failed(session, {"act": "download", "selector": "#nowhere"}, within=3, patience=0.3)
-        assert [each.code for each in (none, wrong, broken)] == ["DOWNLOAD_FAILED"] * 3
-        assert [each.effect for each in (none, wrong, broken)] == ["done"] * 3
-        assert wrong.details["file"] == "report.csv"
-        assert missing.code == "ELEMENT_NOT_FOUND"
-
-    run(body())
-
-
-def test_api_shares_cookies_with_the_page(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.at("/login", world="w-9")
-        who = await passed(session, {"act": "api", "url": f"http://{SHOP}/whoami"})
-        seen = who.details["body"]
-        assert who.details["status"] == 200
-        assert seen["host"] == SHOP
-        assert set(seen["cookie"].split("; ")) == {"sid=s3cret", "b=2"}
-        assert seen["user-agent"].endswith("harness-world/w-9")
-        other = await passed(session, {"act": "api", "url": f"http://{OTHER}/whoami"})
-        assert other.details["body"]["cookie"] is None
-        await passed(session, {"act": "api", "url": f"http://{OTHER}/login"})
-        await passed(session, {"act": "open", "url": f"http://{OTHER}/fetch"})
-        await passed(session, {"act": "wait", "selector": "#a", "value": "sid=s3cret"})
-        await passed(session, {"act": "api", "url": f"http://{OTHER}/logout"})
-        after = await passed(session, {"act": "api", "url": f"http://{OTHER}/whoami"})
-        assert after.details["body"]["cookie"] == "b=2"
-
-    run(body())
-
-
-def test_api_sends_json_and_text(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        url = f"http://{SHOP}/whoami"
-        sent = await passed(session, {"act": "api", "url": url, "method": "POST", "value": {"a": [1, None]}})
-        assert sent.details["body"]["method"] == "POST"
-        assert sent.details["body"]["body"] == '{"a": [1, null]}'
-        assert sent.details["body"]["content-type"] == "application/json"
-        text = {"act": "api", "url": url, "method": "PUT", "value": "plain", "headers": {"Content-Type": "text/x"}}
-        sent = await passed(session, text)
-        assert (sent.details["body"]["body"], sent.details["body"]["content-type"]) == ("plain", "text/x")
-
-    run(body())
-
-
-def test_api_follows_redirects_and_checks_the_status(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        hop = f"http://{SHOP}/redirect?to=http://{OTHER}/whoami"
-        assert (await passed(session, {"act": "api", "url": hop})).details["body"]["host"] == OTHER
-        assert (await passed(session, {"act": "api", "url": hop, "status": 302})).details["status"] == 302
-        missing = f"http://{SHOP}/status/404"
-        assert (await passed(session, {"act": "api", "url": missing, "status": 404})).details["status"] == 404
-        created = await failed(session, {"act": "api", "url": f"http://{SHOP}/whoami", "status": 201})
-        assert (created.code, created.details["status"]) == ("HTTP_CLIENT_ERROR", 200)
 
     run(body())

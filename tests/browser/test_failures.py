@@ -150,7 +150,7 @@ def test_opening_again_after_a_refusal(run: Any, stage: Stage) -> None:
         ({"act": "api", "url": f"http://{DEAD}/"}, "NET_CONNECTION_REFUSED"),
         ({"act": "api", "url": f"http://{SHOP}/reset"}, "NET_CONNECTION_RESET"),
         ({"act": "api", "url": f"http://{SHOP}/circle"}, "NET_TOO_MANY_REDIRECTS"),
-        ({"act": "api", "url": f"https://{SHOP}/"}, "INVALID_INPUT"),
+        ({"act": "api", "url": f"https://{SHOP}:8443/"}, "INVALID_INPUT"),
     ],
 )
 def test_step_failures(run: Any, stage: Stage, step: dict[str, Any], code: str) -> None:
@@ -241,19 +241,6 @@ def test_a_missing_element_may_be_on_the_new_page(run: Any, stage: Stage, act: s
     run(body())
 
 
-def test_https_of_a_service_is_refused_at_once(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        session = await stage.session()
-        for act in ("open", "api"):
-            failure = await failed(session, {"act": act, "url": f"https://{SHOP}/saved?x=1"}, within=4)
-            assert (failure.code, failure.effect) == ("INVALID_INPUT", Effect.NONE)
-            assert failure.message == (
-                f"https is not available for hosts of [tool.harness.services]: write http://{SHOP}/saved?x=1"
-            )
-
-    run(body())
-
-
 def test_a_click_whose_navigation_fails_was_done(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
@@ -272,6 +259,34 @@ def test_a_click_whose_page_never_answers_was_done(run: Any, stage: Stage) -> No
         failure = await failed(session, {"act": "click", "selector": "#hang"}, within=1.5, patience=0.5)
         assert failure.effect is Effect.DONE
         assert failure.code == "NET_TIMEOUT"
+
+    run(body())
+
+
+@pytest.mark.parametrize(("path", "code"), [("/reset", "NET_CONNECTION_RESET"), ("/hang", "NET_TIMEOUT")])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_form_whose_answer_never_comes_says_how_it_was_sent(
+    run: Any, stage: Stage, path: str, code: str, method: str
+) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        await session._tab.page.evaluate("([m, a]) => Object.assign(form, {method: m, action: a})", [method, path])
+        failure = await failed(session, {"act": "click", "selector": "#send"}, within=1.5, patience=0.5)
+        assert (failure.code, failure.effect, failure.details["method"]) == (code, Effect.DONE, method)
+
+    run(body())
+
+
+@pytest.mark.parametrize("step", [{"act": "click"}, {"act": "wait"}, {"act": "type", "value": "x"}])
+def test_a_step_on_a_page_that_was_lost_before_it(run: Any, stage: Stage, step: dict[str, Any]) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        page = session._tab.page
+        await page.evaluate("setTimeout(() => location = '/reset', 0)")
+        await page.wait_for_url("chrome-error://chromewebdata/")
+        failure = await failed(session, {**step, "selector": "#never"})
+        assert (failure.code, failure.effect) == ("NET_CONNECTION_RESET", Effect.NONE)
+        assert failure.details["url"] == f"http://{SHOP}/reset"
 
     run(body())
 

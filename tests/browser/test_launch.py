@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.browser import Browsers, SessionRequest
+from harness.browser import Browsers, PlaywrightSession, SessionRequest
 from harness.failure import Failed
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
@@ -176,3 +176,22 @@ def refused(run: Any, folder: Path, settings: BrowserSettings) -> str:
 
     answer: str = run(body())
     return answer
+
+
+def test_only_a_browser_with_hosts_is_told_of_them(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        without, with_hosts = await stage.session(hosts={}), await stage.session(hosts={SHOP: 8471})
+        told = [
+            sorted(each.partition("=")[0] for each in _command(session) if each.startswith(("--host-r", "--ignore-c")))
+            for session in (without, with_hosts)
+        ]
+        assert told == [[], ["--host-resolver-rules", "--ignore-certificate-errors-spki-list"]]
+        front = with_hosts._chromium.front
+        rules = f"MAP {SHOP}:443 127.0.0.1:{front.ports[SHOP]}, MAP {SHOP} 127.0.0.1:8471"
+        assert f"--host-resolver-rules={rules}" in _command(with_hosts)
+
+    run(body())
+
+
+def _command(session: PlaywrightSession) -> list[str]:
+    return psutil.Process(session._chromium.pid).cmdline()

@@ -168,6 +168,25 @@ def test_renew_keeps_cookies_storage_and_place(run: Any, stage: Stage) -> None:
     run(body())
 
 
+def test_renew_keeps_the_database_and_the_session_storage(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/saved")
+        page = session._tab.page
+        await page.evaluate("sessionStorage.setItem('token', 'abc')")
+        await page.evaluate(
+            "new Promise(r => indexedDB.open('kept', 4).onsuccess = r).then(e => e.target.result.close())"
+        )
+        assert await session.renew(5) is None
+        page = session._tab.page
+        assert await page.evaluate("sessionStorage.getItem('token')") == "abc"
+        assert await page.evaluate("indexedDB.databases()") == [{"name": "kept", "version": 4}]
+        await page.evaluate("sessionStorage.clear()")
+        await page.reload()
+        assert await page.evaluate("sessionStorage.length") == 0
+
+    run(body())
+
+
 def test_renew_frees_a_hung_page(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/login")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from harness.agents.scripted import ScriptedAgent
 from harness.compile import compile_plan
 from harness.engine import run_task
 from harness.events import Event
-from harness.failure import Failure, Outcome, Passed
-from harness.ports import Evidence, Ports, Snapshot, Stage
+from harness.failure import Failed, Failure, Outcome, Passed
+from harness.ports import Evidence, Kept, Observation, Ports, Snapshot, Stage
 from harness.record import TaskResult
 from harness.recovery import Capture
 from harness.report import ErrorReport
@@ -58,6 +60,12 @@ class FakeSession:
     wanted: Capture | None = None
     url: str | None = "http://shop.local/"
     files: tuple[Path, ...] = ()
+    requests: int = 0
+    saved: list[float] = field(default_factory=list)
+    restored: list[tuple[Any, bool]] = field(default_factory=list)
+    restoring: Any = ()
+    """What `restore` answers: differences, or a Failure."""
+    saving: Failure | None = None
 
     async def perform(self, step: Any, within: float, patience: float) -> Outcome:
         self.acts.append((self.clock.time, step, within, patience))
@@ -92,6 +100,19 @@ class FakeSession:
         self.renewed += 1
         return None
 
+    async def save(self, within: float) -> Any:
+        if self.saving:
+            raise Failed(self.saving)
+        self.saved.append(self.clock.time)
+        return SimpleNamespace(url=self.url)
+
+    async def restore(self, saved: Any, within: float, *, restart: bool) -> tuple[str, ...] | Failure:
+        self.restored.append((saved, restart))
+        return cast("tuple[str, ...] | Failure", self.restoring)
+
+    async def observe(self, within: float, *, screenshot: bool) -> Observation:
+        return Observation(url=self.url or "", title="", aria="")
+
     async def record(self) -> None:
         self.recording = True
 
@@ -108,6 +129,9 @@ class FakeWorld:
     environment: dict[str, Any] = field(default_factory=dict)
     entries_: dict[str, Any] = field(default_factory=dict)
     begun: bool = False
+    whole: bool = False
+    """Whether the environment can be saved and put back."""
+    restoring: tuple[str, ...] = ()
 
     def memory(self) -> Mapping[str, Any]:
         return self.entries_
@@ -123,6 +147,16 @@ class FakeWorld:
 
     async def merge(self, name: str, path: str, value: Any) -> None:
         self.environment[path] = value
+
+    async def save(self) -> Kept:
+        environment = {"env": deepcopy(self.environment)} if self.whole else {}
+        return Kept(self.entries(), environment, self.whole)
+
+    async def restore(self, kept: Kept) -> tuple[str, ...]:
+        self.entries_ = {key: entry["value"] for key, entry in kept.entries.items()}
+        if self.whole and kept.environment:
+            self.environment = deepcopy(kept.environment["env"])
+        return self.restoring
 
     async def snapshot(self) -> dict[str, Any]:
         return {"env": self.environment}
@@ -147,6 +181,7 @@ class FakeInjector:
 class FakeArchive:
     kept: list[tuple[TaskResult, ErrorReport, Evidence, Snapshot]] = field(default_factory=list)
     passes: list[TaskResult] = field(default_factory=list)
+    skips: list[Any] = field(default_factory=list)
 
     def scratch(self, plan: Any) -> Path:
         return Path("scratch")
@@ -154,6 +189,9 @@ class FakeArchive:
     def keep(self, plan: Any, result: Any, report: Any, evidence: Any, state: Any) -> Path:
         self.kept.append((result, report, evidence, state))
         return Path("errors") / plan.key
+
+    def skipped(self, plan: Any) -> None:
+        self.skips.append(plan)
 
     def passed(self, plan: Any, result: Any) -> None:
         self.passes.append(result)
@@ -180,13 +218,33 @@ class Theatre:
             return await self.stage(plan, folder)
         return Stage(self.session, self.world, self.injector)
 
+    agent: Any = field(default_factory=ScriptedAgent)
+    ask: Any = None
+    repair: Any = None
+    find: Any = None
+    """The tasks that a task names: id -> Loaded."""
+
     def ports(self) -> Ports:
-        return Ports(self._stage, ScriptedAgent(), self.archive, self.clock, self.events.append, Random(0).random)
+        return Ports(
+            self._stage,
+            self.agent,
+            self.archive,
+            self.clock,
+            self.events.append,
+            Random(0).random,
+            self.ask,
+            self.repair,
+        )
 
     def plan(self, **spec: Any) -> Any:
         document = {"task_id": "T-1", "goal": "g", "steps": [{"act": "open", "url": "http://shop.local/"}], **spec}
         return compile_plan(
-            TaskSpec.model_validate(document), folder=Path(), source="t.task.yaml", settings=self.settings, run_id="r"
+            TaskSpec.model_validate(document),
+            folder=Path(),
+            source="t.task.yaml",
+            settings=self.settings,
+            run_id="r",
+            find=self.find,
         )
 
     async def play(self, **spec: Any) -> TaskResult:

@@ -1,8 +1,8 @@
-"""bank.local: accounts, cards, and the merchants that charge them."""
+"""bank.local: accounts, cards, what to do when one is lost, and the merchants that charge them."""
 
 from __future__ import annotations
 
-from harness.demo.bank import accounts, cards, merchants
+from harness.demo.bank import accounts, cards, lost, merchants, vouching
 from harness.demo.bank.access import LOGIN
 
-ROUTES = [*LOGIN.routes(), *accounts.ROUTES, *cards.ROUTES, *merchants.ROUTES]
+ROUTES = [*LOGIN.routes(), *accounts.ROUTES, *cards.ROUTES, *lost.ROUTES, *merchants.ROUTES, *vouching.ROUTES]

@@ -15,15 +15,22 @@ from harness.demo.rows import Document
 from harness.demo.visit import field, page, see_other, world_id, worlds
 
 REASONS = {"replaced": "Replaced by a new card", "lost": "Lost", "stolen": "Stolen", "damaged": "Damaged"}
-DONE = {"activated": "The new card is active.", "deactivated": "The card is inactive now."}
+DONE = {
+    "activated": "The new card is active.",
+    "deactivated": "The card is inactive now.",
+    "blocked": "The card is blocked. Nobody can pay with it any more.",
+    "issued": "Your virtual card is ready to pay with.",
+}
 
 
 @LOGIN.required
 async def listing(request: Request, document: Document, user: str) -> Response:
     """All cards with their status."""
     bank = document["bank"]
-    context = {"cards": bank["cards"], "notice": DONE.get(request.query_params.get("done", ""), "")}
-    return page(request, "bank/cards.html", context | {"user": bank["users"][user]})
+    replaced = {entry["card"]: key for key, entry in bank.get("replacements", {}).items()}
+    taken_over = {card["replaces"] for card in bank["cards"].values() if "replaces" in card}
+    context = {"cards": bank["cards"], "replaced": replaced, "taken_over": taken_over, "user": bank["users"][user]}
+    return page(request, "bank/cards.html", context | {"notice": DONE.get(request.query_params.get("done", ""), "")})
 
 
 @LOGIN.required
@@ -42,7 +49,7 @@ async def replace(request: Request, document: Document, user: str) -> Response:
     if error:
         return _replace_form(request, document, user, error)
     with worlds(request).change(world_id(request)) as world:
-        old, now = _card(world, request), world["world"]["now"]
+        old, now = find(world, request), world["world"]["now"]
         new = {"last4": last4, "expiry": expiry, "status": "active", "replaces": old["last4"], "activated": now}
         world["bank"]["cards"][last4] = {name: old[name] for name in ("brand", "holder", "account")} | new
     return see_other("/cards?done=activated")
@@ -61,22 +68,23 @@ async def deactivate(request: Request, document: Document, user: str) -> Respons
     if reason not in REASONS:
         return _deactivate_form(request, document, user, "Please choose a reason.")
     with worlds(request).change(world_id(request)) as world:
-        card = _card(world, request) | {"status": "inactive", "reason": reason, "deactivated": world["world"]["now"]}
+        card = find(world, request) | {"status": "inactive", "reason": reason, "deactivated": world["world"]["now"]}
         world["bank"]["cards"][card["last4"]] = card
     return see_other("/cards?done=deactivated")
 
 
 def _replace_form(request: Request, document: Document, user: str, error: str) -> Response:
-    context = {"card": _card(document, request), "error": error, "user": document["bank"]["users"][user]}
+    context = {"card": find(document, request), "error": error, "user": document["bank"]["users"][user]}
     return page(request, "bank/replace.html", context)
 
 
 def _deactivate_form(request: Request, document: Document, user: str, error: str) -> Response:
-    context = {"card": _card(document, request), "error": error, "reasons": REASONS}
+    context = {"card": find(document, request), "error": error, "reasons": REASONS}
     return page(request, "bank/deactivate.html", context | {"user": document["bank"]["users"][user]})
 
 
-def _card(document: Document, request: Request) -> dict[str, Any]:
+def find(document: Document, request: Request) -> dict[str, Any]:
+    """Return the card that the path names; raise 404."""
     last4 = request.path_params["card"]
     if last4 not in document["bank"]["cards"]:
         raise HTTPException(404)

@@ -9,7 +9,7 @@ from starlette.exceptions import HTTPException
 from harness.demo.login import Login
 from harness.demo.rows import Document
 
-LOGIN = Login(site="gov", secrets={"C-204815": "2468"}, home="/dashboard")
+LOGIN = Login(site="gov", secrets={"C-204815": "2468"}, home="/dashboard", template="gov/login.html")
 
 
 def owned(collection: Document, key: str, citizen: str) -> dict[str, Any]:

@@ -10,7 +10,9 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from harness.demo import payment
+from harness.demo.connection import Reset
 from harness.demo.rows import Document
+from harness.demo.shop.breakdown import strike, would_be_resent
 from harness.demo.shop.cart import lines, total
 from harness.demo.visit import document, field, next_number, page, see_other, world_id, worlds
 
@@ -32,17 +34,32 @@ async def show(request: Request) -> Response:
 async def submit(request: Request) -> Response:
     """POST /checkout: place the order."""
     form = await request.form()
+    if would_be_resent(request, document(request)["shop"]):
+        return Reset()
+    with worlds(request).change(world_id(request)) as world:
+        broken = strike(world["shop"], "before_commit")
+    if broken is not None:
+        return broken
     try:
         with worlds(request).change(world_id(request)) as world:
-            number = place(world, form)
+            return _placed(world, form)
     except RefusedError as refusal:
         sent = {name: field(form, name) for name in ADDRESS_FIELDS}
         return _form(request, document(request)["shop"], sent, str(refusal))
+
+
+def _placed(world: Document, form: FormData) -> Response:
+    """Place the order; a breakdown right after it leaves the cart full, so that the form sent again orders again."""
+    number = place(world, form)
+    broken = strike(world["shop"], "after_commit")
+    if broken is not None:
+        return broken
+    world["shop"]["cart"] = {}
     return see_other(f"/orders/{number}/confirmation")
 
 
 def place(world: Document, form: FormData) -> str:
-    """Turn the cart into a paid order and return its number; raise ``RefusedError``."""
+    """Turn what is in the cart into a paid order and return its number; raise ``RefusedError``."""
     shop = world["shop"]
     items, speed = lines(shop), field(form, "shipping_speed")
     card = shop["bindings"].get(field(form, "card"))
@@ -58,7 +75,6 @@ def place(world: Document, form: FormData) -> str:
         raise RefusedError(f"Your bank declined the card ending {card['last4']}.")
     order = _order(world, form, items, price) | {"shipping_speed": speed, "shipping": shipping, "card": card["last4"]}
     shop["orders"][order["id"]] = order
-    shop["cart"] = {}
     return str(order["id"])
 
 

@@ -125,5 +125,5 @@ ROUTES = [
     Route("/returns/{number}/requested", requested),
     Route("/returns/{number}", state),
     Route("/returns/{number}/label", label),
-    Route("/api/returns/{number}", polled),
 ]
+POLLED = [Route("/api/returns/{number}", polled)]

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from harness.agents import ScriptedAgent
 from harness.plan import Plan
+from harness.ports import Observe
 from harness.record import History
 
 
@@ -15,6 +16,6 @@ def test_plays_back_the_steps_in_order_and_again_after_a_rewind() -> None:
     plan = cast("Plan", SimpleNamespace(steps=("open", "click", "submit")))
 
     def propose(done: int) -> Any:
-        return asyncio.run(ScriptedAgent().propose(plan, cast("History", (None,) * done)))
+        return asyncio.run(ScriptedAgent().propose(plan, cast("History", (None,) * done), cast("Observe", None)))
 
     assert [propose(done) for done in (0, 1, 2, 1, 3, 4)] == ["open", "click", "submit", "click", None, None]

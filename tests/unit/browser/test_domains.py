@@ -76,7 +76,12 @@ def test_bypass_names_hosts_and_what_is_below() -> None:
 
 
 def test_resolver_rules_do_not_depend_on_order() -> None:
-    assert domains.resolver_rules({"b": 2, "a": 1}) == "MAP a 127.0.0.1:1, MAP b 127.0.0.1:2"
+    assert domains.resolver_rules({"b": 2, "a": 1}, {}) == "MAP a 127.0.0.1:1, MAP b 127.0.0.1:2"
+
+
+def test_resolver_rules_name_https_first_because_the_first_that_fits_counts() -> None:
+    rules = domains.resolver_rules({"b": 2, "a": 1}, {"b": 4, "a": 3})
+    assert rules == "MAP a:443 127.0.0.1:3, MAP b:443 127.0.0.1:4, MAP a 127.0.0.1:1, MAP b 127.0.0.1:2"
 
 
 def test_mapped() -> None:
@@ -84,15 +89,33 @@ def test_mapped() -> None:
     assert domains.mapped("http://a.test/x?y=1", hosts) == ("http://127.0.0.1:81/x?y=1", "a.test")
     assert domains.mapped("http://a.test:90/x", hosts) == ("http://127.0.0.1:81/x", "a.test:90")
     assert domains.mapped("https://b.test/x", hosts) == ("https://b.test/x", None)
+    assert domains.mapped("HTTPS://me@A.test/x?y=1", hosts) == ("http://127.0.0.1:81/x?y=1", "A.test")
     with pytest.raises(Failed):
-        domains.mapped("https://a.test/", hosts)
+        domains.mapped("https://a.test:8443/", hosts)
 
 
-def test_https_of_a_mapped_host() -> None:
-    hosts = {"a.test": 81}
-    for url in ("http://a.test/", "https://b.test/", "about:blank"):
-        domains.check_plain(url, hosts)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://a.test/",
+        "http://a.test:90/",
+        "https://a.test/",
+        "HTTPS://A.test:443/",
+        "https://a.test:99999999/",
+        "https://b.test:8443/",
+        "http://b.test:443/",
+        "about:blank",
+    ],
+)
+def test_ports_that_may_be_named(url: str) -> None:
+    domains.check_port(url, {"a.test": 81})
+
+
+@pytest.mark.parametrize("url", ["https://A.test:8443/x", "https://a.test:80/", "http://a.test:443/"])
+def test_ports_where_a_mapped_host_does_not_speak_the_scheme(url: str) -> None:
     with pytest.raises(Failed) as raised:
-        domains.check_plain("HTTPS://A.test/x?y=1", hosts)
+        domains.check_port(url, {"a.test": 81})
     assert raised.value.failure.code == "INVALID_INPUT"
-    assert raised.value.failure.message.endswith(": write http://A.test/x?y=1")
+    assert raised.value.failure.message == (
+        f"cannot open {url}: hosts of [tool.harness.services] speak https on port 443, and nothing else there"
+    )

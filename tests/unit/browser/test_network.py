@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.browser.network import api_failure, code_of, net_error, net_failure, retry_after, status_failure
+from harness.browser.network import (
+    REFUSED_STATUSES,
+    api_failure,
+    code_of,
+    net_error,
+    net_failure,
+    retry_after,
+    status_failure,
+)
 from harness.failure import CATALOG, Effect
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -35,7 +43,12 @@ def test_code_of_net_errors(error: str, code: str) -> None:
 def test_the_closed_proxy_means_policy() -> None:
     failure = net_failure("ERR_PROXY_CONNECTION_FAILED", "http://evil.test/x", policed=True)
     assert (failure.code, failure.effect) == ("POLICY_DOMAIN", Effect.NONE)
-    assert "evil.test" in failure.message
+    assert failure.message == ("evil.test is outside of the task's allowed_domains: http://evil.test/x was not opened")
+    assert failure.details == {
+        "url": "http://evil.test/x",
+        "host": "evil.test",
+        "net_error": "net::ERR_PROXY_CONNECTION_FAILED",
+    }
 
 
 @given(st.from_regex(r"ERR_[A-Z_]{1,30}", fullmatch=True), st.booleans())
@@ -88,6 +101,14 @@ def test_status_failure() -> None:
     ignored = status_failure(500, "http://a/", {"retry-after": "2"}, NOW)
     assert ignored is not None
     assert (ignored.code, ignored.retry_after) == ("HTTP_SERVER_ERROR", None)
+
+
+@pytest.mark.parametrize("status", REFUSED_STATUSES)
+def test_a_refusal_is_never_retried(status: int) -> None:
+    failure = status_failure(status, "http://a/", {"retry-after": "2"}, NOW, Effect.DONE)
+    assert failure is not None
+    assert (failure.code, failure.effect) == ("AUTHENTICATION_FAILED", Effect.DONE)
+    assert (failure.retryable, failure.retry_after) == (False, None)
 
 
 @given(st.integers(400, 599))

@@ -97,3 +97,40 @@ def test_the_statement_is_a_csv_file(bank: TestClient) -> None:
     answer = bank.get("/accounts/AC-100/statement.csv")
     assert answer.headers["content-disposition"] == 'attachment; filename="statement-AC-100.csv"'
     assert answer.text.splitlines()[:2] == ["id,date,text,card,amount", "T-70001,2025-11-01,Salary,,2950.00"]
+
+
+def test_a_lost_card_is_blocked_for_good(visit: Visit, bank: TestClient) -> None:
+    assert "say what happened" in bank.post("/cards/1234/lost", data={"reason": "bored"}).text
+    assert env(visit)["cards"]["1234"]["status"] == "active"
+    assert "The card is blocked" in bank.post("/cards/1234/lost", data={"reason": "lost"}).text
+    bank.post("/cards/1234/lost", data={"reason": "stolen"})
+    card = env(visit)["cards"]["1234"]
+    assert (card["status"], card["reason"], card["blocked"]) == ("blocked", "lost", "2025-11-16T09:00:00Z")
+
+
+def test_one_virtual_card_is_issued_for_a_blocked_one(visit: Visit, bank: TestClient) -> None:
+    assert "for a blocked card only" in bank.post("/cards/1234/virtual").text
+    bank.post("/cards/1234/lost", data={"reason": "lost"})
+    assert 'id="card-8899"' in bank.post("/cards/1234/virtual").text
+    assert "ending 8899 has been issued already" in bank.post("/cards/1234/virtual").text
+    cards = env(visit)["cards"]
+    assert list(cards) == ["1234", "5678", "8899"]
+    card = {name: cards["8899"][name] for name in ("kind", "expiry", "status", "replaces", "account")}
+    assert list(card.values()) == ["virtual", "11/2028", "active", "1234", "AC-100"]
+
+
+def test_one_replacement_is_ordered_for_a_card(visit: Visit, bank: TestClient) -> None:
+    assert "choose a delivery" in bank.post("/cards/1234/replacement", data={}).text
+    ordered = bank.post("/cards/1234/replacement", data={"delivery": "express"})
+    again = bank.post("/cards/1234/replacement", data={"delivery": "standard"})
+    assert [answer.url.path for answer in (ordered, again)] == ["/replacements/RC-501"] * 2
+    assert 'id="replacement-status">ordered<' in ordered.text
+    replacement = env(visit)["replacements"]
+    assert list(replacement) == ["RC-501"]
+    assert (replacement["RC-501"]["card"], replacement["RC-501"]["delivery"]) == ("1234", "express")
+    assert bank.get("/replacements/RC-9").status_code == 404
+
+
+def test_a_visitor_whom_the_bank_forgot_is_logged_out(visit: Visit, bank: TestClient) -> None:
+    visit("world").patch("/env", json={"bank": {"users": {"demo": None}}})
+    assert bank.get("/cards", follow_redirects=False).headers["location"] == "/login?next=/cards"

@@ -14,7 +14,8 @@ def test_health_identifies_the_service(visit: Visit) -> None:
     health = visit("world").get("/health").json()
     assert health["service"] == "taskspec-demo"
     assert health["pid"] == os.getpid()
-    assert set(health["hosts"]) == {"world.local", "shop.local", "bank.local", "gov.local"}
+    sites = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel")
+    assert list(health["hosts"]) == [f"{site}.local" for site in sites]
 
 
 def test_the_world_is_named_by_the_user_agent(visit: Visit, seed: dict[str, Any]) -> None:
@@ -50,6 +51,28 @@ def test_what_is_no_json_object_is_refused(visit: Visit, seed: dict[str, Any], m
     answer = world.request(method, "/env", content=body)
     assert answer.status_code == 400
     assert answer.json()["error"].startswith("not ")
+    assert world.get("/env").json() == seed
+
+
+@pytest.mark.parametrize(
+    ("patch", "error"),
+    [
+        (
+            {"shop": {"settings": {"checkout": {"after_commit": "no"}}}},
+            "shop.settings.checkout.after_commit: expected one of none, reset, reset_once, hang, hang_once; found 'no'",
+        ),
+        (
+            {"shop": {"settings": {"login": True}}},
+            "shop.settings.login: expected one of optional, required; found True",
+        ),
+    ],
+)
+def test_a_switch_that_is_none_is_refused(
+    visit: Visit, seed: dict[str, Any], patch: dict[str, Any], error: str
+) -> None:
+    world = visit("world")
+    for answer in (world.patch("/env", json=patch), world.put("/env", json=patch)):
+        assert (answer.status_code, answer.json()) == (400, {"error": error})
     assert world.get("/env").json() == seed
 
 

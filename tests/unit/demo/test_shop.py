@@ -149,3 +149,21 @@ def test_what_is_not_there_is_a_404_page(visit: Visit, path: str) -> None:
     answer = visit("shop").get(path)
     assert answer.status_code == 404
     assert 'id="missing-path"' in answer.text
+
+
+@pytest.mark.parametrize("path", ["/checkout", "/orders", "/account/payment-methods", "/returns/R-1"])
+def test_a_world_may_demand_a_login(visit: Visit, path: str) -> None:
+    world, shop = visit("world"), visit("shop")
+    world.patch("/env", json={"shop": {"settings": {"login": "required"}}})
+    assert shop.get("/").status_code == 200
+    assert shop.get(path, follow_redirects=False).headers["location"] == f"/login?next={path}"
+    shop.post("/login", data={"user": "demo", "secret": "demo-pass"})
+    assert "/login" not in shop.get(path, follow_redirects=False).headers.get("location", "")
+    world.patch("/env", json={"shop": {"sessions": None}})
+    assert shop.get(path).url.path == "/login"
+
+
+def test_an_order_sent_after_the_session_has_ended_is_not_placed(visit: Visit) -> None:
+    visit("world").patch("/env", json={"shop": {"settings": {"login": "required"}}})
+    assert "Log in to Shop Local" in buy(visit("shop"))
+    assert set(env(visit)["shop"]["orders"]) == {"O-09871"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,17 @@ def test_replace_and_reset(worlds: Worlds, seed: dict[str, Any]) -> None:
     assert worlds.read("w1") == {"anything": {"at": {"all": [1, None]}}}
     worlds.reset("w1")
     assert worlds.read("w1") == seed
+
+
+def test_a_replaced_document_keeps_its_own_order(worlds: Worlds) -> None:
+    first = {"site": {"list": {"a": 1, "b": {"x": 1, "y": 2}, "c": 3}, "empty": {}, "plain": 0}}
+    worlds.replace("w1", first)
+    with worlds.change("w1") as document:
+        del document["site"]["list"]["a"]
+        document["site"]["empty"]["no longer"] = True
+        document["site"]["list"]["d"] = 4
+    worlds.replace("w1", first)
+    assert json.dumps(worlds.read("w1")) == json.dumps(first)
 
 
 def test_the_least_recently_used_world_is_dropped() -> None:

@@ -10,7 +10,20 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.failure import CATALOG, Failure
-from harness.recovery import FULL, NOTHING, Capture, GiveUp, NoRecovery, Retry, Rulebook, Substitute
+from harness.recovery import (
+    FULL,
+    NOTHING,
+    Capture,
+    GiveUp,
+    NoRecovery,
+    Repair,
+    Retry,
+    Rewind,
+    Rulebook,
+    Skip,
+    Substitute,
+    Trust,
+)
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")
 DNS = Failure("NET_DNS", "no such name")
@@ -21,6 +34,8 @@ COVERED = Failure("ELEMENT_COVERED", "covered", selector="#a")
 WRONG = Failure("ASSERTION_FAILED", "wrong")
 SLOW = Failure("STEP_TIMEOUT", "slow")
 UNREADY = Failure("PRECONDITION_NOT_MET", "not ready")
+DIFFERENT = Failure("STATE_INCONSISTENT", "different")
+TASK_LATE = Failure("TASK_TIMEOUT", "over")
 
 
 def remedies(rules: dict[str, Any], failure: Failure, random: float = 0.5) -> list[Any]:
@@ -106,7 +121,18 @@ def remedies(rules: dict[str, Any], failure: Failure, random: float = 0.5) -> li
         ),
         ({}, UNREADY, [GiveUp("aborted", FULL)]),
         ({}, Failure("OUTCOME_UNKNOWN", "?"), [GiveUp()]),
-        ({}, Failure("BROWSER_CRASHED", "gone"), [GiveUp()]),
+        ({}, Failure("BROWSER_CRASHED", "gone"), [Rewind(restart=True), GiveUp()]),
+        ({"on_browser_crash": "abort"}, Failure("BROWSER_CRASHED", "gone"), [GiveUp()]),
+        ({"on_timeout": "retry_from_checkpoint"}, SLOW, [Rewind(stretch=1.5), GiveUp()]),
+        ({"on_timeout": "retry_from_checkpoint"}, TASK_LATE, [Rewind(stretch=1.5), GiveUp()]),
+        ({"on_timeout": "skip_step"}, SLOW, [Skip("step"), GiveUp()]),
+        ({"on_timeout": "skip_step"}, TASK_LATE, [GiveUp()]),
+        ({"on_precondition_fail": "attempt_repair"}, UNREADY, [Repair(), GiveUp("aborted")]),
+        ({"on_precondition_fail": "skip_task"}, UNREADY, [Skip("task")]),
+        ({}, DIFFERENT, [Trust("environment"), GiveUp()]),
+        ({"on_state_inconsistency": "trust_memory"}, DIFFERENT, [Trust("memory"), GiveUp()]),
+        ({"on_state_inconsistency": "manual_resolution"}, DIFFERENT, [Trust("person"), GiveUp()]),
+        ({"on_state_inconsistency": "abort"}, DIFFERENT, [GiveUp("aborted")]),
     ],
 )
 def test_a_rule_yields_these_remedies(rules: dict[str, Any], failure: Failure, expected: list[Any]) -> None:
@@ -122,25 +148,6 @@ def test_jitter_moves_a_delay_either_way(random: float, delay: float) -> None:
 @pytest.mark.parametrize(("rules", "patience"), [({}, 10), ({"wait_seconds": 3}, 3), ("abort", None)])
 def test_how_long_the_first_attempt_looks(rules: Any, patience: float | None) -> None:
     assert Rulebook.model_validate({"on_element_not_found": rules}).on_element_not_found.patience == patience
-
-
-@pytest.mark.parametrize(
-    ("rules", "expected"),
-    [
-        ({"on_timeout": "retry_from_checkpoint"}, ("on_timeout", "retry_from_checkpoint")),
-        ({"on_timeout": "skip_step"}, ("on_timeout", "skip_step")),
-        ({"on_precondition_fail": "attempt_repair"}, ("on_precondition_fail", "attempt_repair")),
-        ({"on_precondition_fail": "skip_task"}, ("on_precondition_fail", "skip_task")),
-        ({"on_state_inconsistency": "trust_env"}, ("on_state_inconsistency", "trust_env")),
-        ({"on_browser_crash": "restart_from_checkpoint"}, ("on_browser_crash", "restart_from_checkpoint")),
-    ],
-)
-def test_a_strategy_that_cannot_run_yet_says_so(rules: dict[str, Any], expected: tuple[str, str]) -> None:
-    assert list(Rulebook.model_validate(rules).unavailable()) == [expected]
-
-
-def test_what_runs_is_available() -> None:
-    assert not list(Rulebook().unavailable())
 
 
 @pytest.mark.parametrize(

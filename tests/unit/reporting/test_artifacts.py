@@ -239,6 +239,24 @@ def test_a_task_that_passes_moves_its_old_directory(tmp_path: Path) -> None:
     assert not (tmp_path / ".tmp").exists()
 
 
+def test_a_skipped_task_leaves_the_old_directory_as_it_is(tmp_path: Path) -> None:
+    plan = sample.plan()
+    old = keep(archive(tmp_path), plan)
+    before = {path.name: path.stat().st_mtime_ns for path in old.iterdir()}
+    made = archive(tmp_path, "run-2")
+    other = sample.plan(key="other")
+    (made.scratch(plan) / "har-1.har").write_text("a working file of the session")
+    made.scratch(plan)
+    stays = made.scratch(other)
+    made.skipped(plan)
+    assert {path.name: path.stat().st_mtime_ns for path in old.iterdir()} == before
+    assert not (tmp_path / ".previous").exists()
+    assert list((tmp_path / ".tmp").glob("*/*")) == [stays]
+    made.skipped(other)
+    made.skipped(other)
+    assert not (tmp_path / ".tmp").exists()
+
+
 def test_the_folder_of_another_worker_stays_and_a_new_one_can_be_made(tmp_path: Path) -> None:
     made, plan = archive(tmp_path), sample.plan()
     other = tmp_path / ".tmp" / f"{os.getppid()}-other-run"

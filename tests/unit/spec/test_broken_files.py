@@ -147,10 +147,68 @@ BROKEN = {
     ),
     "checkpoints": Broken(after("checkpoints: [0]\n"), "5:1", ("checkpoints is not available in this version",)),
     "fallback-plan": Broken(after("fallback_plan: {enabled: true}\n"), "5:26", ("not available in this version",)),
-    "state-bindings": Broken(after("state_bindings: {a: b}\n"), "5:1", ("not available in this version",)),
-    "repairs": Broken(after("repairs: [{a: b}]\n"), "5:1", ("not available in this version",)),
+    "binding-channel": Broken(after("state_bindings: {a: evn.b}\n"), "5:21", ("unknown channel `evn`", "`env`?")),
+    "repair-of-nothing": Broken(
+        after(
+            "preconditions: [\"mem('a') == 1\"]\nerror_recovery: {on_precondition_fail: attempt_repair}\n"
+            "repairs: [{precondition: \"mem('b') == 1\", memory: {a: 1}}]\n"
+        ),
+        "7:26",
+        ("not a precondition of the task", "did you mean `mem('a') == 1`?"),
+    ),
+    "repair-criterion": Broken(
+        after(
+            "preconditions: [\"mem('a') == 1\"]\nerror_recovery: {on_precondition_fail: attempt_repair}\n"
+            "repairs: [{steps: [{act: open, url: /, done_when: \"json('evn', 'x') == 1\"}]}]\n"
+        ),
+        "7:51",
+        ("unknown channel `evn`", "did you mean `env`?"),
+    ),
+    "relaxed-criterion": Broken(
+        after("fallback_plan: {enabled: true, relaxed_success_criteria: ['exists(']}\n"), "5:67", ("at character 8",)
+    ),
+    "score-criterion": Broken(
+        after("scoring_checkpoints: [{id: a, assertion: \"mem('a') = 1\"}]\n"), "5:52", ("at character",)
+    ),
+    "score-twice": Broken(
+        after("scoring_checkpoints: [{id: a, assertion: 'true == true'}, {id: a, assertion: 'true == true'}]\n"),
+        "5:64",
+        ("`a` is that of part 0 too",),
+    ),
+    "score-depends": Broken(
+        after("scoring_checkpoints: [{id: one, assertion: 'true == true', depends_on: [oen]}]\n"),
+        "5:73",
+        ("no part before this one is called `oen`",),
+    ),
     "budget": Broken(after("budget: {steps: 5}\n"), "5:1", ("not available in this version",)),
-    "parametrize": Broken(after("parametrize: [{a: b}]\n"), "5:1", ("not available in this version",)),
+    "no-cases": Broken(after("parametrize: []\n"), "5:1", ("no cases",)),
+    "cases-of-nothing": Broken(after("parametrize: [{id: a}]\n"), "5:15", ("the case has no values",)),
+    "case-unlike": Broken(
+        after("goal: ${param.a}${param.b}\nparametrize:\n  - {a: 1, b: 2}\n  - {a: 1}\n"),
+        "8:5",
+        ("the case has no `b`", "expected: a or b"),
+    ),
+    "case-id-twice": Broken(
+        after("goal: ${param.a}\nparametrize: [{id: x, a: 1}, {id: X, a: 2}]\n"), "6:35", ("`X` is that of case 0",)
+    ),
+    "case-id-number": Broken(
+        after("goal: ${param.a}\nparametrize: [{id: 1, a: 1}]\n"), "6:20", ("is a text", "put it in quotes")
+    ),
+    "case-id-unsafe": Broken(
+        after("goal: ${param.a}\nparametrize: [{id: a/b, a: 1}]\n"), "6:20", ("not an id for a case", "'a/b'")
+    ),
+    "param-without-values": Broken(after("parametrize: {a: []}\n"), "5:18", ("no values",)),
+    "param-called-id": Broken(after("parametrize: {id: [1]}\n"), "5:15", ("cannot be called `id`",)),
+    "param-name": Broken(
+        after("goal: '${param.a b}'\nparametrize: {a b: [1]}\n"), "6:15", ("not a name for a parameter",)
+    ),
+    "too-many-cases": Broken(
+        after(f"goal: ${{param.a}}${{param.b}}\nparametrize: {{a: [{'1,' * 40}], b: [{'1,' * 40}]}}\n"),
+        "6:14",
+        ("at most 1000", "1600"),
+    ),
+    "parametrize-of-another-type": Broken(after("parametrize: {a: 5}\n"), "5:18", ("expected: a list", "number 5")),
+    "parametrize-text": Broken(after("parametrize: abc\n"), "5:14", ("a mapping or a list", "text 'abc'")),
     "checkpoints-of-another-type": Broken(
         after("checkpoints: [{id: a}]\n"), "5:1", ("checkpoints is not available in this version",)
     ),
@@ -218,9 +276,15 @@ BROKEN = {
     ),
     "persona-missing": Broken(steps("{act: open, url: '${persona.home}'}"), "3:23", ("`persona` has no `home`",)),
     "reference-unclosed": Broken(steps("{act: open, url: 'a${inputs.x'}"), "3:24", ("no closing brace",)),
-    "param": Broken(steps("{act: open, url: '${param.x}'}"), "3:23", ("`parametrize` is not available",)),
+    "param": Broken(steps("{act: open, url: '${param.x}'}"), "3:23", ("the task has no `parametrize`",)),
+    "param-unknown": Broken(
+        after("goal: ${param.skuu}${param.sku}\nparametrize: [{sku: a}]\n"), "5:7", ("no `skuu`", "`sku`?")
+    ),
+    "param-in-param": Broken(
+        after("goal: ${param.a}${param.b}\nparametrize: [{a: 1, b: '${param.a}'}]\n"), "6:26", ("env:NAME only",)
+    ),
     "memory-in-goal": Broken(after("goal: ${memory.x}\n"), "5:7", ("steps and criteria only",)),
-    "input-in-input": Broken(after("inputs: {a: '${inputs.b}', b: 1}\n"), "5:14", ("can refer to env:NAME only",)),
+    "input-in-input": Broken(after("inputs: {a: '${inputs.b}', b: 1}\n"), "5:14", ("env:NAME or param.x only",)),
     # Against each other and the disk
     "task_id-escapes": Broken("task_id: ../../x\nsteps: [{act: open, url: x}]\n", "1:10", ("path separator",)),
     "task_id-dots": Broken("task_id: a..b\nsteps: [{act: open, url: x}]\n", "1:10", ("must not hold `..`",)),

@@ -7,7 +7,8 @@ from typing import Any
 
 from harness.spec.checks import check_suite
 from harness.spec.loaded import Loaded
-from harness.spec.suite import dependencies
+from harness.spec.parametrize import expand
+from harness.spec.suite import by_name, dependencies, needed
 from tests.unit.spec.files import loaded, task
 
 
@@ -64,3 +65,54 @@ def test_a_directory_may_be_named_instead(tmp_path: Path) -> None:
     second = loaded(tmp_path, task(task_id="D2", dependencies=["D1-check"]))
     assert check_suite([first, second]) == ()
     assert dependencies([first, second])["D2"] == ("D1",)
+
+
+def parametrized(folder: Path, name: str, wanted: list[str], file: str | None = None) -> list[Loaded]:
+    fields = {"goal": "${param.x}", "parametrize": {"x": ["a", "b"]}}
+    return [*expand(loaded(folder, task(task_id=name, dependencies=wanted, **fields), file or f"{name}.task.json"))]
+
+
+def test_an_id_stands_for_all_cases_and_a_case_for_itself(tmp_path: Path) -> None:
+    tasks = [*parametrized(tmp_path, "T", []), *suite(tmp_path, {"A": ["T"], "B": ["T[b]"], "C": ["T[b]", "T"]})]
+    assert check_suite(tasks) == ()
+    found = dependencies(tasks)
+    assert (found["A"], found["B"], found["C"]) == (("T[a]", "T[b]"), ("T[b]",), ("T[b]", "T[a]"))
+    assert by_name(tasks)["T"] == ("T[a]", "T[b]")
+
+
+def test_a_directory_may_stand_for_all_cases(tmp_path: Path) -> None:
+    fields = {"goal": "${param.x}", "parametrize": {"x": ["a", "b"]}}
+    cases = expand(loaded(tmp_path / "folder", task(task_id="T", **fields), "task_spec.json"))
+    assert dependencies([*cases, *suite(tmp_path, {"A": ["folder"]})])["A"] == ("T[a]", "T[b]")
+
+
+def test_a_case_that_there_is_not_is_told_once(tmp_path: Path) -> None:
+    [problem] = check_suite([*parametrized(tmp_path, "T", []), *parametrized(tmp_path, "U", ["T[c]"])])
+    assert problem.message == "no task is called `T[c]`"
+    assert problem.hint.startswith("did you mean `T[")
+
+
+def test_cases_of_one_id_in_two_files_are_told_once(tmp_path: Path) -> None:
+    tasks = [*parametrized(tmp_path, "T", []), *parametrized(tmp_path, "t", [], "other.task.json")]
+    [problem] = check_suite(tasks)
+    assert problem.file.endswith("other.task.json")
+    assert "the task_id `t[a]` is taken by" in problem.message
+    [alone] = check_suite([*parametrized(tmp_path, "T", []), *suite(tmp_path, {"T": []})])
+    assert "the task_id `T` is taken by" in alone.message
+    [like] = check_suite([*parametrized(tmp_path, "T", []), *suite(tmp_path, {"T[b]": []})])
+    assert "the task_id `T[b]` is taken by" in like.message
+
+
+def test_circles_through_cases_are_told_once(tmp_path: Path) -> None:
+    tasks = [*parametrized(tmp_path, "T", ["A"]), *suite(tmp_path, {"A": ["T[b]"]})]
+    assert [problem.message for problem in check_suite(tasks)] == ["tasks depend on each other: T -> A -> T"]
+    own = parametrized(tmp_path, "U", ["U[a]"])
+    assert [problem.message for problem in check_suite(own)] == ["tasks depend on each other: U -> U"]
+
+
+def test_what_is_needed_is_found_through_others_and_circles() -> None:
+    graph = {"A": ("B",), "B": ("C", "A"), "C": (), "D": ("A",)}
+    assert needed(["B"], graph) == {"A", "B", "C"}
+    assert needed(["C"], graph) == {"C"}
+    chain = {str(number): (str(number + 1),) for number in range(5000)}
+    assert len(needed(["0"], chain)) == 5001

@@ -44,7 +44,10 @@ class Answer(BaseHTTPRequestHandler):
 
 
 class EnvironmentServer(ThreadingHTTPServer):
-    """`calls` is what was asked; `broken` replaces every answer; `gate`, while set, delays them."""
+    """`calls` is what was asked; `broken` replaces every answer; `gate`, while set, delays them.
+
+    `after_put`, when set, is what the site makes of any document that is put.
+    """
 
     daemon_threads = True
 
@@ -56,6 +59,7 @@ class EnvironmentServer(ThreadingHTTPServer):
         self.hosts: list[str] = []
         self.broken: tuple[int, bytes] | None = None
         self.gate: threading.Event | None = None
+        self.after_put: Any = None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that gave up waiting is what some tests are about."""
@@ -73,7 +77,7 @@ class EnvironmentServer(ThreadingHTTPServer):
         document = self.worlds.setdefault(world, self.seed)
         match method:
             case "PUT":
-                document = json.loads(body)
+                document = json.loads(body) if self.after_put is None else self.after_put
             case "PATCH":
                 document = merge(document, json.loads(body))
             case "POST":

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import sqlite3
+import subprocess
+import sys
 import threading
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -83,6 +85,59 @@ def test_threads_may_write_at_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(store.entries("w")) == 80
+    store.close()
+
+
+@given(st.dictionaries(st.text(), JSON), st.dictionaries(st.text(), JSON))
+def test_replaced_entries_are_exactly_the_given_ones(saved: dict[str, Any], later: dict[str, Any]) -> None:
+    store = MemoryStore()
+    store.put("other", entry("k", 1))
+    expected = [Entry(key, value, "2025-11-16T09:00:23Z", "s", 0.5) for key, value in saved.items()]
+    for key, value in later.items():
+        store.put("w", entry(key, value, "later"))
+    store.replace("w", expected)
+    assert list(store.entries("w").values()) == expected
+    assert store.entries("other") == {"k": entry("k", 1)}
+    store.close()
+
+
+def test_a_replacement_that_fails_changes_nothing() -> None:
+    store = MemoryStore()
+    store.put("w", entry("a", 1))
+    with pytest.raises(TypeError):
+        store.replace("w", [entry("b", 2), entry("c", object())])
+    with pytest.raises(sqlite3.IntegrityError):
+        store.replace("w", [entry("b", 2), Entry("c", 1, cast("str", None), "s")])
+    store.put("w", entry("d", 4))
+    assert list(store.entries("w")) == ["a", "d"]
+    store.close()
+
+
+WORKER = """
+import sys
+from pathlib import Path
+from harness.world import Entry, MemoryStore
+number = sys.argv[2]
+store = MemoryStore(Path(sys.argv[1]))
+own = lambda key, value: Entry(key, value, "2025-11-16T09:00:23Z", number)
+for count in range(60):
+    store.put("shared", own(f"{number}.{count}", count))
+    store.put(number, own(f"late.{count}", count))
+    if count % 10 == 9:
+        store.replace(number, [own(f"kept.{each}", each) for each in range(count + 1)])
+store.close()
+"""
+
+
+def test_several_processes_on_one_file_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "memory.sqlite"
+    workers = [subprocess.Popen([sys.executable, "-c", WORKER, str(path), str(number)]) for number in range(4)]
+    assert [worker.wait(120) for worker in workers] == [0, 0, 0, 0]
+    store = MemoryStore(path)
+    shared = {f"{number}.{count}" for number in range(4) for count in range(60)}
+    assert set(store.entries("shared")) == shared
+    for number in range(4):
+        assert list(store.entries(str(number))) == [f"kept.{count}" for count in range(60)]
     store.close()
 
 

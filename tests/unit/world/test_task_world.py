@@ -46,7 +46,7 @@ class Stage:
 
     def play(self, act: Callable[[TaskWorld], Awaitable[Any]], **plan: Any) -> Any:
         spec = SimpleNamespace(episode_id=plan.pop("episode_id", None), memory=plan.pop("memory", {}))
-        given = cast("Plan", SimpleNamespace(**{"spec": spec, "world": "w1", "start": None, **plan}))
+        given = cast("Plan", SimpleNamespace(**{"spec": spec, "world": "w1", "start": None, "fresh": True, **plan}))
 
         async def main() -> Any:
             channels = Channels(self.settings, hosts={"world.local": self.port}, root=Path())
@@ -121,6 +121,14 @@ def test_an_episode_goes_on_where_it_was(stage: Stage) -> None:
 
     stage.play(act, memory={"a": 1}, episode_id="E")
     assert stage.play(memory, memory={"a": 1, "b": 1}, episode_id="E") == {"a": 2, "b": 1}
+
+
+def test_a_task_in_the_middle_of_another_one_adds_what_is_not_known(stage: Stage) -> None:
+    async def act(world: TaskWorld) -> None:
+        world.remember("a", 2, "outer")
+
+    stage.play(act, memory={"a": 1})
+    assert stage.play(memory, memory={"a": 1, "b": 1}, fresh=False) == {"a": 2, "b": 1}
 
 
 def test_begin_sets_the_clock_of_the_environment(served: Stage, environment: EnvironmentServer) -> None:

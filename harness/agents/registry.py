@@ -1,0 +1,85 @@
+"""Agents by name: of the settings, else of the installed packages (issue 3, 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from harness.agents.plugged import PluggedAgent
+from harness.agents.scripted import ScriptedAgent
+from harness.agents.source import Source
+from harness.failure import Failed, Failure
+from harness.plan import Plan
+from harness.ports import Observe
+from harness.record import History
+from harness.settings import AgentSettings
+from harness.spec.problems import did_you_mean, listed
+from harness.spec.steps import Step
+
+GROUP = "harness.agents"
+"""Of entry points: a package that has an agent for everybody names it there."""
+
+
+class Agents:
+    """All agents that a project knows. Nothing of an agent is imported before its first proposal."""
+
+    def __init__(self, settings: Mapping[str, AgentSettings], root: Path) -> None:
+        self._settings = settings
+        self._root = root
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that `agent` takes."""
+        return tuple(sorted({*self._settings, *(point.name for point in entry_points(group=GROUP))}))
+
+    def agent(self, name: str | None) -> TaskAgent:
+        """Who chooses the steps in one run of a task; None: its own steps are played back.
+
+        Raises Failed when there is no agent of that name.
+        """
+        if name is not None:
+            self.source(name)
+        return TaskAgent(self.source)
+
+    def source(self, name: str) -> Source:
+        """Where an agent comes from. Raises Failed when there is none of that name."""
+        settings = self._settings.get(name, AgentSettings())
+        if settings.python is not None:
+            module, _, attribute = settings.python.partition(":")
+        else:
+            point = self._installed(name)
+            module, attribute = point.module, point.attr
+        return Source(name, module, attribute, self._root, settings.timeout, settings.options)
+
+    def _installed(self, name: str) -> EntryPoint:
+        found = tuple(entry_points(group=GROUP, name=name))
+        if found:
+            return found[0]
+        near = did_you_mean(name, [other for other in self.names if other != name])
+        own = f"write `python` into [tool.harness.agents.{name}]"
+        message = f"There is no agent `{name}`: there is {listed(self.names)}; {near or own}"
+        raise Failed(Failure("INVALID_INPUT", message, details={"agent": name, "agents": list(self.names)}))
+
+
+class TaskAgent:
+    """Who chooses the steps in one run: of its task, and of the tasks that run inside of it, which may have others."""
+
+    def __init__(self, source: Callable[[str], Source]) -> None:
+        self._source = source
+        self._scripted = ScriptedAgent()
+        self._plugged: dict[tuple[str, str], PluggedAgent] = {}
+
+    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+        """The next step; None when there is no more to do. Raises Failed, and what an agent raises."""
+        if plan.agent is None:
+            return await self._scripted.propose(plan, history, observe)
+        place = plan.key, plan.agent
+        if place not in self._plugged:
+            self._plugged[place] = PluggedAgent(self._source(plan.agent))
+        return await self._plugged[place].propose(plan, history, observe)
+
+    async def close(self) -> None:
+        """After the run. Bounded; never raises."""
+        for agent in self._plugged.values():
+            await agent.close()

@@ -1,0 +1,106 @@
+"""A thread of its own for foreign code."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import queue
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+
+class AgentThread:
+    """Runs one agent's code, always on the same thread: it can hold up neither the loop nor the end of the process.
+
+    What is async runs there too, on a loop that lives as long as the thread.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._running: _Job | None = None
+        threading.Thread(target=self._work, name=f"agent {name}", daemon=True).start()
+
+    async def run(self, function: Callable[[], Any]) -> Any:
+        """What the function returns (awaited, when it can be), or raises.
+
+        When this is cancelled, async code is cancelled too, and sync code is left to itself.
+        """
+        loop = asyncio.get_running_loop()
+        job = self._running = _Job(function, loop, loop.create_future())
+        self._jobs.put(job)
+        try:
+            return await job.reply
+        except asyncio.CancelledError:
+            job.abandon()
+            raise
+
+    @property
+    def busy(self) -> bool:
+        """Whether something that was given up on still runs."""
+        return self._running is not None and not self._running.over
+
+    def close(self) -> None:
+        """The thread ends when nothing runs on it any more; nobody waits for that."""
+        self._jobs.put(None)
+
+    def _work(self) -> None:
+        with asyncio.Runner() as runner:
+            while (job := self._jobs.get()) is not None:
+                job.do(runner)
+
+
+@dataclass(slots=True)
+class _Job:
+    function: Callable[[], Any]
+    loop: asyncio.AbstractEventLoop
+    """Of who waits for it."""
+    reply: asyncio.Future[Any]
+    task: asyncio.Task[Any] | None = None
+    """What is async of it, on the thread's loop."""
+    abandoned: bool = False
+    over: bool = False
+
+    def do(self, runner: asyncio.Runner) -> None:
+        """On the agent's thread."""
+        try:
+            result = self.function()
+            if inspect.isawaitable(result):
+                result = runner.run(self._awaited(result))
+        except BaseException as error:  # noqa: BLE001 - whatever foreign code raises belongs to who asked
+            self._answer(self.reply.set_exception, _plain(error))
+        else:
+            self._answer(self.reply.set_result, result)
+
+    async def _awaited(self, awaitable: Awaitable[Any]) -> Any:
+        self.task = asyncio.current_task()
+        if self.abandoned and self.task:
+            self.task.cancel()
+        return await awaitable
+
+    def abandon(self) -> None:
+        """On the thread of who waited."""
+        self.abandoned = True
+        if self.task:
+            with suppress(RuntimeError):  # its loop is closed: it is over
+                self.task.get_loop().call_soon_threadsafe(self.task.cancel)
+
+    def _answer(self, setter: Callable[[Any], None], value: Any) -> None:
+        self.over = True
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self.loop.call_soon_threadsafe(self._settle, setter, value)
+
+    def _settle(self, setter: Callable[[Any], None], value: Any) -> None:
+        if not self.reply.done():
+            setter(value)
+
+
+def _plain(error: BaseException) -> Exception:
+    """As a future can carry it; nor is an agent's `sys.exit` or cancellation taken for the end of the run."""
+    if isinstance(error, Exception) and not isinstance(error, StopIteration):
+        return error
+    plain = RuntimeError(f"{type(error).__name__}: {error}")
+    plain.__cause__ = error
+    return plain

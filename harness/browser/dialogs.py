@@ -1,0 +1,84 @@
+"""The dialogs of a context: answered at once, and told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from playwright.async_api import Dialog, Page
+from playwright.async_api import Error as PlaywrightError
+
+DIALOGS = 20
+"""Dialogs of one step that are told; a page may open them without end."""
+TEXT_LENGTH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a dialog is answered. `text` is what is written into a prompt; None leaves what stands there."""
+
+    accept: bool = True
+    text: str | None = None
+
+
+ACCEPT = Answer()
+"""As a person doing the task would."""
+
+
+class Dialogs:
+    """Answers every dialog. `complain` is told what went wrong."""
+
+    def __init__(self, complain: Callable[[str], None]) -> None:
+        self._complain = complain
+        self._answers: set[asyncio.Task[None]] = set()
+        self._open: Counter[Page | None] = Counter()
+        self._seen: Counter[Page | None] = Counter()
+        self.next: Answer | None = None
+        """The answer of the next dialog; kept until one comes."""
+        self.told: list[dict[str, str]] = []
+        """Dialogs since the step began, with the answers given."""
+
+    def begin(self) -> None:
+        """A step begins: what came before is not its doing."""
+        self.told = []
+        self._seen.clear()
+
+    def blocking(self, page: Page) -> bool:
+        """Whether dialogs hold this page up: one is open, or they come without end."""
+        return self._open[page] + self._open[None] > 0 or self._seen[page] + self._seen[None] >= DIALOGS
+
+    def on_dialog(self, dialog: Dialog) -> None:
+        answer, self.next = self.next or ACCEPT, None
+        self._seen[dialog.page] += 1
+        self._open[dialog.page] += 1
+        if len(self.told) < DIALOGS:
+            self.told.append(told(dialog.type, dialog.message, dialog.default_value, answer))
+        if answer.text is not None and dialog.type != "prompt":
+            self._complain(f"the {dialog.type} takes no text, so the answer's was not written")
+        task = asyncio.ensure_future(self._give(dialog, answer))
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+
+    async def _give(self, dialog: Dialog, answer: Answer) -> None:
+        try:
+            await _respond(dialog, answer)
+        except PlaywrightError as error:  # the page went away with its dialog
+            self._complain(f"dialog not answered: {error.message}")
+        self._open[dialog.page] -= 1
+
+
+async def _respond(dialog: Dialog, answer: Answer) -> None:
+    if answer.accept:
+        await dialog.accept(dialog.default_value if answer.text is None else answer.text)
+    else:
+        await dialog.dismiss()
+
+
+def told(kind: str, message: str, default: str, answer: Answer) -> dict[str, str]:
+    """What reports say of a dialog. Pure."""
+    said = {"type": kind, "message": message[:TEXT_LENGTH], "answer": "accept" if answer.accept else "dismiss"}
+    if kind == "prompt" and answer.accept:
+        said["text"] = (default if answer.text is None else answer.text)[:TEXT_LENGTH]
+    return said

@@ -1,0 +1,154 @@
+"""A session's place in a browser: a context of its own, ended and replaced when it can no longer be trusted."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Protocol
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Playwright, Request, StorageState
+
+from harness.browser.chromium import Chromium
+from harness.browser.request import SessionRequest
+from harness.browser.scene import seconds as words
+from harness.browser.storage import put_databases, without_databases
+from harness.browser.tab import Tab
+from harness.failure import Failed, Failure
+from harness.resilience import Clock, Deadline
+
+CLOSE_SECONDS = 3.0
+STOPPED_SECONDS = 0.75
+"""A browser that is silent for so long twice is taken for stopped, and killed; others may live in it."""
+KILL_SECONDS = 1.0
+"""How long a killed browser may take to be gone."""
+TRACE_START_SECONDS = 1.0
+
+
+class Fleet(Protocol):
+    """What a session needs of the browsers it came from."""
+
+    @property
+    def playwright(self) -> Playwright: ...
+
+    @property
+    def driver_alive(self) -> bool: ...
+
+    async def open_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]: ...
+
+    async def release(self, chromium: Chromium) -> None: ...
+
+
+class Lease:
+    """One context after the other. What belongs to the whole session goes on: console, HAR files, count of requests."""
+
+    def __init__(self, fleet: Fleet, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        self._request = request
+        self._console: list[str] = []
+        self.recordings: list[Path] = []
+        """HAR files, one of each context; written when it closes."""
+        self.requests = 0
+        """Sent by the pages so far, in all contexts."""
+        self._move(chromium, tab)
+
+    def _move(self, chromium: Chromium, tab: Tab) -> None:
+        self.chromium = chromium
+        self.tab = tab
+        self._ended = False
+        self.recordings += [tab.har] if tab.har else []
+        tab.context.on("request", self._count)
+
+    def _count(self, _: Request) -> None:
+        self.requests += 1
+
+    @property
+    def console(self) -> tuple[str, ...]:
+        """The console's lines, of the ended contexts too."""
+        return tuple(self._console) if self._ended else (*self._console, *self.tab.watch.console())
+
+    async def record(self) -> None:
+        """Trace from now on, when it was not done already and the task wants it."""
+        if not self._request.traceable or self.tab.traced:
+            return
+        try:
+            async with asyncio.timeout(TRACE_START_SECONDS):
+                await self.tab.trace()
+        except (PlaywrightError, TimeoutError):
+            return  # a page that is gone cannot be recorded; the evidence says so
+
+    async def replace(self, state: StorageState | None, until: Deadline, *, restart: bool = False) -> Failure | None:
+        """End the context and take a fresh one that has `state`.
+
+        `restart` ends the browser too when nobody else lives in it: the sessions of others are not to pay. One that is
+        gone or does not answer is replaced in any case.
+        """
+        old, chromium, held = self.tab, self.chromium, not self._ended
+        await self._close(until.clip(CLOSE_SECONDS / 2, self._clock.now()))
+        if restart and chromium.sessions <= held:
+            await self._kill()
+        try:
+            failure = await self._take(state, until)
+        finally:
+            if held:  # only now: a browser that nobody lives in may end
+                await self._fleet.release(chromium)
+        if failure is None:
+            self.tab.passwords |= old.passwords
+            if old.traced:
+                await self.record()
+        return failure
+
+    async def _take(self, state: StorageState | None, until: Deadline) -> Failure | None:
+        left = until.left(self._clock.now())
+        try:
+            async with asyncio.timeout(left):
+                tab, chromium = await self._fleet.open_tab(self._request, without_databases(state) if state else None)
+        except Failed as error:
+            return error.failure
+        except TimeoutError:
+            return Failure("BROWSER_UNRESPONSIVE", f"no new page in {words(left)}", tainted=True)
+        self._move(chromium, tab)
+        return await self._put_databases(state, until) if state else None
+
+    async def _put_databases(self, state: StorageState, until: Deadline) -> Failure | None:
+        left = until.left(self._clock.now())
+        try:
+            async with asyncio.timeout(left):
+                await put_databases(self.tab.context, state)
+        except (PlaywrightError, TimeoutError):
+            return Failure("BROWSER_UNRESPONSIVE", f"IndexedDB could not be put back in {words(left)}", tainted=True)
+        return None
+
+    async def _kill(self) -> None:
+        """End the browser, and wait until it is gone, so that it is not given to anybody."""
+        self.chromium.kill()
+        limit = self._clock.now() + KILL_SECONDS
+        while self.chromium.alive and self._clock.now() < limit:
+            await self._clock.sleep(0.01)
+
+    async def end(self, seconds: float) -> bool:
+        """Close the context and give the place up. Whether it closed cleanly."""
+        if self._ended:
+            return True
+        closed = await self._close(seconds)
+        await self._fleet.release(self.chromium)
+        return closed
+
+    async def _close(self, seconds: float) -> bool:
+        """Close the context; a browser that does not even answer is killed."""
+        if self._ended:
+            return True
+        self._console += self.tab.watch.console()
+        self._ended = True
+        closed = False
+        try:
+            async with asyncio.timeout(seconds):
+                closed = await self.chromium.answers(STOPPED_SECONDS)
+                if closed:
+                    await self.tab.context.close()
+        except (PlaywrightError, TimeoutError):
+            closed = False
+        if not closed and not await self.chromium.answers(STOPPED_SECONDS):
+            self.chromium.kill()
+        return closed

@@ -1,0 +1,64 @@
+"""The main frame of one page: its navigations, and whether the page crashed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from playwright.async_api import Frame, Page
+
+from harness.browser.exchange import Exchange
+from harness.browser.network import net_error
+
+
+class MainFrame:
+    """What is known of one page of a context, whether it is the one acted on or another."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.crashed = False
+        self.navigation: Exchange | None = None
+        """The main frame's last navigation since a step began here; of a page not acted on yet, its last one."""
+        self.last_failed: Exchange | None = None
+        """The main frame's last navigation, when it failed; whatever step began it."""
+        self._pending: Exchange | None = None
+        self._settled = asyncio.Event()
+        self._settled.set()
+        page.on("crash", self._on_crash)
+        page.on("framenavigated", self._on_navigated)
+
+    def began(self, exchange: Exchange) -> None:
+        """The main frame asks for another document."""
+        self.navigation = self._pending = exchange
+        self._settled.clear()
+
+    def adopt(self, exchange: Exchange) -> None:
+        """The document that the page was opened with; it is there, or has failed, before the page can be known."""
+        self.navigation = exchange
+        if exchange.error is not None:
+            self.failed(exchange)
+
+    def failed(self, exchange: Exchange) -> None:
+        """A navigation of the main frame failed; an aborted one was a download, or another one took its place."""
+        self._settled.set()
+        if net_error(exchange.error or "") != "ERR_ABORTED":
+            self.last_failed = exchange
+
+    async def settled(self) -> None:
+        """Wait until no navigation of the main frame is under way."""
+        await self._settled.wait()
+
+    @property
+    def unanswered(self) -> Exchange | None:
+        """The main frame's navigation that has had no answer yet. Until then the page cannot be asked anything."""
+        pending = self._pending
+        return pending if pending and pending.status is None and not self._settled.is_set() else None
+
+    def _on_crash(self, _: Page) -> None:
+        self.crashed = True
+        self._settled.set()
+
+    def _on_navigated(self, frame: Frame) -> None:
+        if frame == self.page.main_frame:
+            self._settled.set()
+            if not frame.url.startswith("chrome-error:"):
+                self.last_failed = None

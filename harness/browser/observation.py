@@ -1,0 +1,41 @@
+"""The page as an agent sees it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from harness.browser.checkpoint import open_pages
+from harness.browser.tab import Tab
+from harness.browser.transfer import free_path
+from harness.ports import Observation
+from harness.resilience import Clock, Deadline
+
+
+async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screenshot: bool) -> Observation:
+    """What is there now. Each `[ref=e12]` of the ARIA snapshot works as the selector `aria-ref=e12`, in frames too.
+
+    The caller bounds it. Raises what Playwright raises.
+    """
+    ms = max(1.0, 1000 * until.left(clock.now()))
+    aria = await tab.page.aria_snapshot(mode="ai", timeout=ms)
+    title = await tab.page.title()
+    pages, current = open_pages(tab)
+    return Observation(
+        url=tab.page.url,
+        title=title,
+        aria=aria,
+        pages=tuple(page.url for page in pages),
+        page=current,
+        dialogs=tuple(tab.watch.dialogs),
+        screenshot=await _picture(tab, folder, until.left(clock.now())) if screenshot else None,
+    )
+
+
+async def _picture(tab: Tab, folder: Path, seconds: float) -> bytes:
+    path = free_path(folder, "observation.png")
+    try:
+        await tab.picture(path, seconds)
+        return await asyncio.to_thread(path.read_bytes)
+    finally:
+        await asyncio.to_thread(path.unlink, missing_ok=True)

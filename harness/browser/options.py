@@ -1,0 +1,110 @@
+"""`select`: choose options of a list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Locator
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+
+from harness.browser.attempt import Attempt
+from harness.browser.call_log import CallLog
+from harness.browser.liveness import PROBE_SECONDS
+from harness.failure import Failed, Failure
+from harness.spec.steps import Option, Select
+
+_LIST = "found => [...(found[0]?.options || [])].slice(0, 50).map(o => [o.value, o.label, o.disabled])"
+_PLACE = "(e, value) => e.options ? [...e.options].findIndex(o => o.value === value) : 0"
+POLL = 0.05
+"""Seconds between two looks for an option."""
+_ABSENT = r"did not find some options"
+_NOT_ENABLED = r"option being selected is not enabled"
+
+
+async def select(attempt: Attempt, step: Select) -> Mapping[str, Any]:
+    """Choose what the step names; `details.selected` are the values that are chosen now."""
+    target = attempt.locator(step.selector, step.frame)
+    wanted = await _wanted(attempt, target, step)
+    chosen: list[str] = []
+
+    async def choose(ms: float) -> None:
+        chosen[:] = await target.select_option(**wanted, timeout=ms, force=step.force)
+
+    try:
+        await attempt.act(choose)
+    except PlaywrightTimeoutError as error:
+        log = CallLog.of(error.message)
+        if log.says(_ABSENT):
+            raise Failed(await _absent(target, step)) from error
+        if log.says(_NOT_ENABLED):
+            raise Failed(await _disabled(target, step)) from error
+        raise
+    if isinstance(step.value, list) and len(set(step.value)) > 1 and len(chosen) == 1:
+        message = f"{step.selector} is a list of which one option is chosen, not {len(step.value)}"
+        raise Failed(Failure("INVALID_INPUT", message, details={"selected": chosen}))
+    return {"selected": chosen}
+
+
+async def _wanted(attempt: Attempt, target: Locator, step: Select) -> dict[str, Any]:
+    """Playwright's arguments. Its own `value` takes labels too: where the value is meant, its place is asked for."""
+    if isinstance(step.value, list):
+        return {"value": step.value}
+    if not isinstance(step.value, Option):
+        return {"value": [str(step.value)]}
+    if step.value.value is not None:
+        return {"index": await _place(attempt, target, step, step.value.value)}
+    return step.value.model_dump(exclude_none=True)
+
+
+async def _place(attempt: Attempt, target: Locator, step: Select, value: str) -> int:
+    """The place of the option with this very value, waited for; 0 in what is no list, which is found out there."""
+    until = attempt.clock.now() + min(attempt.patience, attempt.left())
+    found: list[int] = []
+
+    async def ask(ms: float) -> None:
+        found[:] = [await target.evaluate(_PLACE, value, timeout=ms)]
+
+    while True:
+        await attempt.act(ask)
+        if found[0] >= 0:
+            return found[0]
+        if attempt.clock.now() >= until:
+            raise Failed(await _absent(target, step))
+        await attempt.clock.sleep(POLL)
+
+
+def _named(value: str | float | list[str] | Option) -> str:
+    """The options as the step names them."""
+    if isinstance(value, Option):
+        return ", ".join(f"{key} {each!r}" for key, each in value.model_dump(exclude_none=True).items())
+    return ", ".join(repr(each) for each in value) if isinstance(value, list) else repr(str(value))
+
+
+async def _absent(target: Locator, step: Select) -> Failure:
+    options = await _options(target)
+    shown = ", ".join(_shown(*option) for option in options) or "nothing"
+    message = f"{step.selector} has no such option: {_named(step.value)}; it has: {shown}"
+    return Failure("OPTION_NOT_FOUND", message, details={"options": [value or label for value, label, _ in options]})
+
+
+async def _disabled(target: Locator, step: Select) -> Failure:
+    shown = [_shown(*option) for option in await _options(target)]
+    message = f"option {_named(step.value)} of {step.selector} is disabled"
+    return Failure("ELEMENT_DISABLED", message, details={"options": shown})
+
+
+def _shown(value: str, label: str, disabled: bool) -> str:
+    words = value if value == label or not label else f"{value} ({label})" if value else label
+    return f"{words} [disabled]" if disabled else words
+
+
+async def _options(target: Locator) -> list[tuple[str, str, bool]]:
+    """Value, label, whether disabled; empty when the page does not tell."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            return [tuple(option) for option in await target.evaluate_all(_LIST)]
+    except (PlaywrightError, TimeoutError):
+        return []

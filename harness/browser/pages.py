@@ -1,0 +1,167 @@
+"""Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urljoin
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Page
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+
+from harness.browser.attempt import Attempt
+from harness.browser.dialogs import Answer
+from harness.browser.facts import answers
+from harness.browser.liveness import PROBE_SECONDS
+from harness.browser.network import net_error, net_failure, status_failure
+from harness.browser.scene import seconds
+from harness.browser.transfer import free_path
+from harness.failure import Effect, Failed, Failure
+from harness.spec.steps import Dialog, Screenshot, SwitchPage
+
+SCREENSHOTS = "screenshots"
+POLL = 0.05
+"""Seconds between two looks at the open pages."""
+MARGIN = 0.1
+"""Seconds before the end of the attempt at which a page that is being opened is given up, to say why."""
+
+
+async def switch_page(attempt: Attempt, step: SwitchPage) -> Mapping[str, Any]:
+    """Go on in another page, once its document is there. One whose own navigation failed is a failure of this step."""
+    page = await _found(attempt, step)
+    await _turn_to(attempt, page)
+    return _judged(attempt)
+
+
+async def _found(attempt: Attempt, step: SwitchPage) -> Page:
+    """The page meant, waited for; a page that is being opened may take all the time there is."""
+    patience = min(attempt.patience, attempt.left())
+    until = attempt.clock.now() + patience
+    while True:
+        pages = attempt.tab.context.pages
+        if not pages:
+            raise PlaywrightTimeoutError("no page is open")  # liveness tells what ended them
+        found = await _matching(attempt, step, pages)
+        if len(found) == 1:
+            return found[0]
+        opening = attempt.tab.watch.opening
+        late = attempt.clock.now() >= until and (opening is None or attempt.left() <= MARGIN)
+        if late or found:
+            raise Failed(await _unfound(attempt, step, len(found), patience))
+        await attempt.clock.sleep(POLL)
+
+
+async def _matching(attempt: Attempt, step: SwitchPage, pages: Sequence[Page]) -> list[Page]:
+    current = attempt.page
+    if isinstance(step.value, int):
+        named = pages[step.value : step.value + 1 or None] if -len(pages) <= step.value < len(pages) else []
+        return [page for page in named if step.value >= 0 or page is not current]
+    others = [page for page in pages if page is not current]
+    if step.url is not None:
+        pattern = _pattern(step.url, attempt.request.base_url)
+        return [page for page in others if pattern.fullmatch(page.url)]
+    titles = await asyncio.gather(*(_title(page) for page in others))
+    whole = [page for page, title in zip(others, titles, strict=True) if title == step.value]
+    part = [page for page, title in zip(others, titles, strict=True) if str(step.value) in title]
+    return whole or part
+
+
+def _pattern(url: str, base: str | None) -> re.Pattern[str]:
+    """`*` stands for anything; a path alone is one of `base`."""
+    whole = urljoin(base, url) if base and url.startswith("/") else url
+    return re.compile(".*".join(re.escape(part) for part in whole.split("*")))
+
+
+async def _title(page: Page) -> str:
+    """The title; empty for a page that does not tell it."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            return await page.title()
+    except (PlaywrightError, TimeoutError):
+        return ""
+
+
+async def _unfound(attempt: Attempt, step: SwitchPage, found: int, patience: float) -> Failure:
+    """Why no page, or not a single one, is the one meant; with the pages there are."""
+    opening = attempt.tab.watch.opening
+    if opening is not None and not found:
+        place = {"url": opening.url, "method": opening.method}
+        return Failure("NET_TIMEOUT", f"no answer from {opening.url}, which a new page is to show", details=place)
+    pages = await _listed(attempt)
+    details, listed = {"pages": pages}, f"open are {', '.join(pages)}"
+    if found:
+        return Failure("SELECTOR_AMBIGUOUS", f"{found} other pages are {_meant(step)}; {listed}", details=details)
+    message = f"no other page is {_meant(step)} (looked for {seconds(patience)}); {listed}"
+    return Failure("ELEMENT_NOT_FOUND", message, details=details)
+
+
+async def _listed(attempt: Attempt) -> list[str]:
+    """The open pages: number, URL, title."""
+    pages = attempt.tab.context.pages
+    titles = await asyncio.gather(*(_title(page) for page in pages))
+    return [
+        f"{number}: {page.url} {title!r}{' (the current one)' if page is attempt.page else ''}"
+        for number, (page, title) in enumerate(zip(pages, titles, strict=True))
+    ]
+
+
+def _meant(step: SwitchPage) -> str:
+    if step.url is not None:
+        return f"at {step.url}"
+    if isinstance(step.value, int):
+        return f"number {step.value}" if step.value >= 0 else f"number {step.value}, counted from the newest"
+    return f"titled {step.value!r}"
+
+
+async def _turn_to(attempt: Attempt, page: Page) -> None:
+    """Act there from now on, once its document is there; it is brought to front."""
+    try:
+        async with asyncio.timeout(max(POLL, attempt.left() - PROBE_SECONDS)):
+            await attempt.tab.switch(page)
+            await page.wait_for_load_state("domcontentloaded", timeout=0)
+            await page.bring_to_front()
+    except TimeoutError as error:
+        if attempt.page is page and await answers(attempt.tab.control, PROBE_SECONDS):
+            raise PlaywrightTimeoutError("its document did not come") from error
+        message = f"the page stopped answering: {page.url}"
+        raise Failed(Failure("PAGE_UNRESPONSIVE", message, details={"url": page.url}, tainted=True)) from error
+
+
+def _judged(attempt: Attempt) -> Mapping[str, Any]:
+    """URL and status of the page's own navigation; raises Failed when that failed.
+
+    The page was opened by an earlier act: its GET may be repeated, here.
+    """
+    navigation = attempt.tab.watch.navigation
+    if navigation is None:
+        return {"url": attempt.page.url}
+    name = net_error(navigation.error or "")
+    failure = None
+    if name is not None and name != "ERR_ABORTED":
+        failure = net_failure(name, navigation.url, bool(attempt.request.allowed_domains))
+    elif navigation.status is not None:
+        failure = status_failure(navigation.status, navigation.url, navigation.headers, attempt.clock.wall())
+    if failure is not None:
+        details = {**failure.details, "method": navigation.method}
+        raise Failed(replace(failure, details=details, effect=Effect.DONE))
+    return {"url": attempt.page.url} | ({"status": navigation.status} if navigation.status else {})
+
+
+async def dialog(attempt: Attempt, step: Dialog) -> Mapping[str, Any]:
+    """Prepare the answer of the next dialog."""
+    attempt.tab.watch.answer_next(Answer(step.value == "accept", step.text))
+    return {}
+
+
+async def screenshot(attempt: Attempt, step: Screenshot) -> Mapping[str, Any]:
+    """Keep a picture of what is in view, or of one element (with `frame` alone: of that frame)."""
+    path = free_path(attempt.request.folder / SCREENSHOTS, f"{step.screenshot_id}.png")
+    target = None
+    if step.selector is not None or step.frame is not None:
+        target = attempt.locator(step.selector or ":root", step.frame).first
+    await attempt.act(lambda ms: attempt.tab.picture(path, ms / 1000, target))
+    return {"file": path.name, "path": str(path)}

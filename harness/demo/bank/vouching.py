@@ -1,0 +1,50 @@
+"""The bank vouches for its customers: "log in with your bank" at a merchant, by a code that is good once."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from urllib.parse import quote
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from harness.demo.bank.access import LOGIN
+from harness.demo.rows import Document
+from harness.demo.sessions import local_path
+from harness.demo.visit import see_other, site_url, world_id, worlds
+
+RETURN = "/login/bank/return"
+
+
+def vouch_url(request: Request, site: str, following: str) -> str:
+    """Return where a merchant sends its visitor to be vouched for; ``following`` is where he goes in the end."""
+    return f"{site_url(request, 'bank')}/vouch/{site}?next={quote(following)}"
+
+
+def redeem(bank: Document, site: str, code: str) -> str:
+    """Take back a code and return whom it vouches for; empty when it is unknown, used, or meant for another site."""
+    found = bank["codes"].pop(_digest(code), {})
+    return str(found["user"]) if found.get("site") == site else ""
+
+
+@LOGIN.required
+async def vouch(request: Request, document: Document, user: str) -> Response:
+    """GET: who is logged in here goes back to the merchant with a code."""
+    site = request.path_params["site"]
+    if "offers" not in document.get(site, {}):
+        raise HTTPException(404)
+    code = secrets.token_urlsafe(12)
+    with worlds(request).change(world_id(request)) as world:
+        world["bank"]["codes"][_digest(code)] = {"site": site, "user": user}
+    following = local_path(request.query_params.get("next", ""), "/")
+    return see_other(f"{site_url(request, site)}{RETURN}?code={code}&next={quote(following)}")
+
+
+def _digest(code: str) -> str:
+    return hashlib.sha256(code.encode()).hexdigest()[:16]
+
+
+ROUTES = [Route("/vouch/{site}", vouch)]

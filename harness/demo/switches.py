@@ -1,0 +1,33 @@
+"""The settings in the document that change how a site behaves, and what each may be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from harness.demo.rows import Document
+
+BREAKDOWNS: Final = ("none", "reset", "reset_once", "hang", "hang_once")
+SWITCHES: Final[Mapping[Sequence[str], Sequence[str]]] = {
+    ("shop", "settings", "login"): ("optional", "required"),
+    ("shop", "settings", "checkout", "before_commit"): BREAKDOWNS,
+    ("shop", "settings", "checkout", "after_commit"): BREAKDOWNS,
+    ("shop", "settings", "returns", "initial_state"): ("approved", "processing", "rejected"),
+    ("gov", "settings", "calendar", "widget"): ("grid", "table"),
+}
+
+
+def objection(document: Document) -> str:
+    """Return what is wrong with the switches of a document; empty when nothing is. One left out is its default."""
+    for path, allowed in SWITCHES.items():
+        found = _at(document, path)
+        if found is not None and found not in allowed:
+            return f"{'.'.join(path)}: expected one of {', '.join(allowed)}; found {found!r}"
+    return ""
+
+
+def _at(document: Document, path: Sequence[str]) -> object:
+    node: object = document
+    for name in path:
+        node = node.get(name) if isinstance(node, dict) else None
+    return node

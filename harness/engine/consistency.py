@@ -1,0 +1,90 @@
+"""Memory against the environment, where `state_bindings` ties them together (DESIGN 4.4)."""
+
+from __future__ import annotations
+
+import json
+
+from harness.criteria import lookup, memory_lookup
+from harness.engine.progress import Errand
+from harness.engine.run import Run, Turn
+from harness.engine.step import do_step
+from harness.failure import Failed
+from harness.ports import Json
+from harness.recovery import Repair, Trust
+from harness.spec.parts import StateBinding
+from harness.spec.steps import Assert, Step
+
+SOURCE = "environment"
+"""Who wrote a memory entry."""
+
+
+async def consistent(run: Run, index: int, step: Step | None) -> Turn:
+    """Compare what is bound, after a step that may have changed it (None: at the end of the task)."""
+    if step is not None and not (step.may_change or step.remember):
+        return None
+    for key, binding in run.plan.spec.state_bindings.items():
+        if _known(run, key) is None:
+            continue  # nothing is remembered yet
+        errand = Errand(index, Assert(expr=_equal(key, binding)), "STATE_INCONSISTENT", _Truth(run, key, binding))
+        record, turn = await do_step(run, errand)
+        if record.retries or turn:
+            run.journal.trace.append(record)
+        if turn:
+            return turn
+    return None
+
+
+def _equal(key: str, binding: StateBinding) -> str:
+    return f"mem({json.dumps(key)}) == json({json.dumps(binding.channel)}, {json.dumps(binding.path)})"
+
+
+def _known(run: Run, key: str) -> Json:
+    found = memory_lookup(run.stage.world.memory(), key)
+    return found[0] if found else None
+
+
+class _Truth:
+    """Makes one side of a binding take the value of the other."""
+
+    def __init__(self, run: Run, key: str, binding: StateBinding) -> None:
+        self._run = run
+        self._key = key
+        self._binding = binding
+
+    async def __call__(self, remedy: Repair | Trust) -> str | None:
+        source = remedy.source if isinstance(remedy, Trust) else "environment"
+        try:
+            there = await self._there()
+            if source == "person":
+                chosen = await self._asked(there)
+                if chosen is None:
+                    return f"{self._sides(there)}; nobody was there to decide"
+                source = "environment" if chosen == ENVIRONMENT else "memory"
+            return await self._take(source, there)
+        except Failed as failed:
+            return failed.failure.message
+
+    async def _there(self) -> Json:
+        found = lookup(await self._run.stage.world.channel(self._binding.channel), self._binding.path)
+        return found[0] if found else None
+
+    async def _take(self, source: str, there: Json) -> str | None:
+        world = self._run.stage.world
+        if source == "environment":
+            world.remember(self._key, there, SOURCE)
+        else:
+            await world.merge(self._binding.channel, self._binding.path, _known(self._run, self._key))
+        return None
+
+    async def _asked(self, there: Json) -> str | None:
+        ask = self._run.ports.ask
+        return await ask(f"{self._run.plan.task_id}: {self._sides(there)}. Which is right?", CHOICES) if ask else None
+
+    def _sides(self, there: Json) -> str:
+        here = json.dumps(_known(self._run, self._key))
+        place = f"{self._binding.channel} {self._binding.path}"
+        return f"memory {self._key!r} is {here}, {place} is {json.dumps(there)}"
+
+
+ENVIRONMENT = "environment"
+CHOICES = (ENVIRONMENT, "memory")

@@ -1,0 +1,71 @@
+"""A `write` is never done twice (DESIGN 4.2): evidence first, then `done_when`, else it is not known."""
+
+from __future__ import annotations
+
+from harness.engine.attempt import ASSERTION, judge, remember
+from harness.engine.progress import Progress
+from harness.engine.run import Ending, Run, Turn
+from harness.failure import Effect, Failed, Failure, Passed
+from harness.record import StepRecord
+from harness.recovery import GiveUp
+from harness.resilience import Deadline
+from harness.spec.steps import Step
+
+LEAST = 1.0
+"""Seconds that the question may take even when the task's time is over: a wrong answer would cost more."""
+
+
+def posted(failure: Failure) -> bool:
+    """Whether the act has sent a request that must not be sent twice."""
+    return failure.effect is Effect.DONE and failure.details.get("method", "GET") not in ("GET", "HEAD")
+
+
+async def took_effect(run: Run, step: Step, failure: Failure) -> bool | None:
+    """Whether a step that failed had already done its work; None when that cannot be known.
+
+    What is not a `write`, and sent nothing, may be repeated: that counts as no effect.
+    """
+    if failure.effect is Effect.NONE:
+        return False
+    unknown = None if step.effect_class == "write" or posted(failure) else False
+    if step.done_when is None:
+        return unknown
+    done = await is_done(run, step)
+    return unknown if done is None else done
+
+
+async def is_done(run: Run, step: Step) -> bool | None:
+    """What `done_when` says; None when it cannot be read."""
+    if step.done_when is None:
+        return None
+    try:
+        return isinstance(await judge(run, step.done_when, _until(run, step), ASSERTION), Passed)
+    except Failed:
+        return None
+
+
+def _until(run: Run, step: Step) -> Deadline:
+    return Deadline.after(max(LEAST, min(run.limit(step), run.left)), run.ports.clock.now())
+
+
+async def settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn]:
+    """The record of a step that failed and had taken effect. What it is to remember is still to be had."""
+    step = progress.declared
+    values = await remember(run, progress.index, step, _until(run, step)) if step.remember else {}
+    if isinstance(values, Failure):
+        return progress.record(), Ending(values, progress.index, GiveUp())
+    return progress.record(done=True, remembered=values), None
+
+
+async def done_before(run: Run, progress: Progress, earlier: StepRecord) -> tuple[StepRecord, Turn] | None:
+    """Of a write that was done before a rewind: its record when it stands, None when it is to be done again."""
+    done = await is_done(run, progress.declared)
+    if done is None:
+        message = f"Whether step {progress.index} still has its effect is not known, so it was not done again"
+        failure = Failure("OUTCOME_UNKNOWN", message, progress.declared.target)
+        return progress.record(), Ending(failure, progress.index, GiveUp())
+    if not done:
+        return None
+    for key, value in earlier.remembered.items():
+        run.stage.world.remember(key, value, f"{run.plan.task_id}#{progress.index}")
+    return progress.record(done=True, remembered=earlier.remembered), None

@@ -1,0 +1,60 @@
+"""What one task has done so far; kept outside of the run, so that an interruption loses nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from harness.failure import Failure, Family
+from harness.ports import Kept, Saved
+from harness.record import StepRecord
+from harness.spec.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """The state just before a step (DESIGN 4.5). `page` is None for the start of the task: an empty browser."""
+
+    index: int
+    page: Saved | None
+    world: Kept
+
+
+@dataclass(slots=True)
+class Journal:
+    """History is what counts, and a rewind slices it; the trace is append-only (DESIGN 3)."""
+
+    history: list[StepRecord] = field(default_factory=list)
+    """Of the steps that the agent chose."""
+    trace: list[StepRecord] = field(default_factory=list)
+    """All that happened: preconditions, repairs, criteria, and what was done again."""
+    under_way: int = -1
+    """Number of the step that runs; -1 before the first."""
+    begun: int = 0
+    """Steps begun, those done again included."""
+    admitted: bool = False
+    """The preconditions held."""
+    armed: set[int] = field(default_factory=set)
+    """Steps whose faults were armed: a step that is done again does not meet them again."""
+    start: Checkpoint | None = None
+    checkpoints: dict[int, Checkpoint] = field(default_factory=dict)
+    unsaved: dict[int, str] = field(default_factory=dict)
+    """Checkpoints that could not be taken, and why."""
+    unsure: list[StepRecord] = field(default_factory=list)
+    """Writes done before a rewind that did not undo them: `done_when` decides before they are done again."""
+    relaxed: Failure | None = None
+    """The unmet criterion in whose place the relaxed ones hold."""
+
+    @property
+    def retries(self) -> int:
+        """Attempts after the first, of all steps together; going back to a checkpoint is one."""
+        return sum(record.retries + (record.rewound is not None) for record in self.trace)
+
+    def done_before(self, index: int, step: Step, *, by_agent: bool) -> StepRecord | None:
+        """The record of this very write before a rewind. An agent may choose it at another place."""
+        return next((r for r in self.unsure if r.step == step and (by_agent or r.index == index)), None)
+
+    def crashes(self, since: float) -> int:
+        """How often the browser was lost since then, in seconds of the task."""
+        attempts = [attempt for record in self.trace for attempt in record.attempts if attempt.t >= since]
+        lost = (attempt.outcome for attempt in attempts)
+        return sum(isinstance(each, Failure) and each.family is Family.BROWSER for each in lost)

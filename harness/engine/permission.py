@@ -1,0 +1,95 @@
+"""Whether the remedy that a rule proposes may be applied here: decisions over what has happened (DESIGN 4.2 to 4.4)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.engine.effects import posted
+from harness.engine.journal import Checkpoint
+from harness.engine.progress import Progress
+from harness.engine.run import Run
+from harness.failure import Failure
+from harness.record import StepRecord
+from harness.recovery import GiveUp, Remedy, Retry, Rewind, Substitute
+from harness.recovery.crash import PERMANENT, WITHIN
+
+Answer = tuple[Failure, Remedy]
+
+
+def permitted(run: Run, progress: Progress, failure: Failure, remedy: Remedy, *, known: bool) -> Answer:
+    """The remedy, or the end in its place: no use, no time, over the budget, or it could do a `write` twice."""
+    match remedy:
+        case Retry():
+            return _spared(run, progress, failure) or _unknown(progress, failure, known) or _retry(run, failure, remedy)
+        case Substitute():
+            return _spared(run, progress, failure) or _unknown(progress, failure, known) or (failure, remedy)
+        case Rewind():
+            return _spared(run, progress, failure) or _rewind(run, progress, failure, remedy, known=known)
+        case _:
+            return failure, remedy
+
+
+def nearest(run: Run, index: int, remedy: Rewind) -> Checkpoint | None:
+    """The last checkpoint taken at or before the step; for a new browser the start of the task will do."""
+    taken = [checkpoint for number, checkpoint in run.journal.checkpoints.items() if number <= index]
+    return max(taken, key=lambda each: each.index, default=run.journal.start if remedy.restart else None)
+
+
+def _spared(run: Run, progress: Progress, failure: Failure) -> Answer | None:
+    """`budget: max_retries` is used up."""
+    allowed = run.plan.spec.budget.max_retries
+    spent = run.journal.retries + len(progress.attempts) - 1
+    if allowed is None or spent < allowed:
+        return None
+    message = f"Budget exceeded: max_retries {allowed} ({failure.message})"
+    details = {**failure.details, "last_code": failure.code}
+    return Failure("BUDGET_EXCEEDED", message, failure.selector, details, cause=failure.cause), GiveUp("aborted")
+
+
+def _unknown(progress: Progress, failure: Failure, known: bool) -> Answer | None:
+    if known:
+        return None
+    message = f"Whether step {progress.index} took effect is not known, so it was not repeated: {failure.message}"
+    details = {**failure.details, "last_code": failure.code}
+    return Failure("OUTCOME_UNKNOWN", message, failure.selector, details, cause=failure.cause), GiveUp()
+
+
+def _retry(run: Run, failure: Failure, remedy: Retry) -> Answer:
+    remedy = Retry(max(remedy.after, failure.retry_after or 0.0))
+    if not failure.retryable:  # the rule's remedies were made for an earlier failure, of another code
+        return failure, GiveUp()
+    if posted(failure) and (run.stage.session.url or "").startswith("chrome-error:"):
+        return _more(failure, "`done_when` says that it had no effect; its form is gone, so it was not sent again")
+    if not run.deadline.allows(remedy.after, run.ports.clock.now()):
+        return _more(failure, f"no time left for a retry in {remedy.after:g}s, the task has {run.left:.0f}s")
+    return failure, remedy
+
+
+def _rewind(run: Run, progress: Progress, failure: Failure, remedy: Rewind, *, known: bool) -> Answer:
+    """Once for a timeout; for a lost browser until the third time within five minutes."""
+    if remedy.restart and run.journal.crashes(run.t - WITHIN) + 1 >= PERMANENT:
+        return _more(failure, f"the browser was lost {PERMANENT} times within {WITHIN / 60:g} minutes")
+    if not remedy.restart and run.stretch > 1:
+        return _more(failure, "the limits were stretched once already")
+    checkpoint = nearest(run, progress.index, remedy)
+    if checkpoint is None:
+        return _more(failure, f"there is no checkpoint at or before step {progress.index}")
+    if not checkpoint.world.whole:
+        if not known:
+            return _unknown(progress, failure, known) or (failure, GiveUp())
+        if blind := _blind(run, progress, checkpoint):
+            why = f"step {blind.index} is a write without `done_when`, and the environment cannot be put back"
+            return _more(failure, f"not gone back to the checkpoint before step {checkpoint.index}: {why}")
+    return failure, remedy
+
+
+def _blind(run: Run, progress: Progress, checkpoint: Checkpoint) -> StepRecord | None:
+    """A write since the checkpoint of which nobody could tell whether it still has its effect."""
+    since = [*run.journal.history, progress.record()]
+    writes = (r for r in since if r.index >= checkpoint.index and r.step.effect_class == "write" and not r.skipped)
+    return next((record for record in writes if record.step.done_when is None and record.passed), None)
+
+
+def _more(failure: Failure, why: str) -> tuple[Failure, GiveUp]:
+    """The failure, and why nothing more was tried."""
+    return replace(failure, message=f"{failure.message}; {why}"), GiveUp()

@@ -1,0 +1,82 @@
+"""Before the first step: what must hold, and how it is set up (specs/003 4.5, DESIGN 4.4); step_index -1."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from harness.engine.progress import Errand
+from harness.engine.run import Run, Turn
+from harness.engine.step import do_step
+from harness.plan import Plan, ReadyRepair
+from harness.record import TaskResult
+from harness.recovery import Repair, Trust
+from harness.spec.steps import Assert
+
+BEFORE = -1
+SOURCE = "repair"
+"""Who wrote a memory entry."""
+
+
+async def preconditions(run: Run) -> Turn:
+    """Look at each, once; what follows the first that does not hold."""
+    if run.journal.admitted:
+        return None
+    run.journal.under_way = BEFORE
+    for number, criterion in enumerate(run.plan.preconditions):
+        cure = _Repairs(run, number)
+        record, turn = await do_step(run, Errand(BEFORE, Assert(expr=str(criterion)), "PRECONDITION_NOT_MET", cure))
+        run.journal.trace.append(record)
+        if turn:
+            return turn
+    run.journal.admitted = True
+    return None
+
+
+class _Repairs:
+    """What can be done about one precondition: the task's `repairs`, then the hook. Whether it helped is looked at."""
+
+    def __init__(self, run: Run, number: int) -> None:
+        self._run = run
+        self._number = number
+
+    async def __call__(self, remedy: Repair | Trust) -> str | None:  # noqa: ARG002 - a precondition has one cure
+        repairs = [repair for repair in self._run.plan.repairs if self._number in repair.applies]
+        for repair in repairs:
+            if why := await self._apply(repair):
+                return f"its repair failed: {why}"
+        hooked = await self._hook()
+        return None if repairs or hooked else "no repair is declared for it"
+
+    async def _apply(self, repair: ReadyRepair) -> str | None:
+        for key, value in repair.memory.items():
+            self._run.stage.world.remember(key, value, SOURCE)
+        if repair.task and (why := await _first(self._run, repair.task)):
+            return why
+        for step in repair.steps:
+            record, turn = await do_step(self._run, Errand(BEFORE, step))
+            self._run.journal.trace.append(record)
+            if turn:
+                return turn.failure.message
+        return None
+
+    async def _hook(self) -> bool:
+        run = self._run
+        if run.ports.repair is None:
+            return False
+        criterion = str(run.plan.preconditions[self._number])
+        async with asyncio.timeout(run.left):
+            answer = await run.ports.repair(run.plan, criterion, run.stage.world.memory())
+        if isinstance(answer, Mapping):
+            for key, value in answer.items():
+                run.stage.world.remember(key, value, SOURCE)
+        return answer is not False
+
+
+async def _first(run: Run, task: Plan) -> str | None:
+    result = await run.inside(task)
+    return None if result.ok else f"{task.task_id}: {_why(result)}"
+
+
+def _why(result: TaskResult) -> str:
+    return result.failure.message if result.failure else result.final_state

@@ -1,0 +1,59 @@
+"""One step under way."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.engine.attempt import ASSERTION
+from harness.failure import Family, Passed
+from harness.record import Attempt, StepRecord
+from harness.recovery import Remedy, Repair, Trust
+from harness.spec.steps import Step
+
+Cure = Callable[[Repair | Trust], Awaitable[str | None]]
+"""Makes the state right that an assertion found wrong; returns why it could not, None when it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """A step to do, and where it belongs."""
+
+    index: int
+    step: Step
+    code: str = ASSERTION
+    """What its assertion fails with."""
+    cure: Cure | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """What has been tried of a step, and what may still be."""
+
+    errand: Errand
+    current: Step
+    attempts: list[Attempt] = field(default_factory=list)
+    cures: dict[Family, Iterator[Remedy]] = field(default_factory=dict)
+
+    @property
+    def index(self) -> int:
+        return self.errand.index
+
+    @property
+    def declared(self) -> Step:
+        return self.errand.step
+
+    def record(
+        self, *, skipped: bool = False, done: bool = False, remembered: Mapping[str, Any] | None = None
+    ) -> StepRecord:
+        """What is to be kept of it."""
+        if remembered is None:
+            remembered = _remembered(self.attempts)
+        return StepRecord(self.index, self.declared, tuple(self.attempts), skipped, done, remembered)
+
+
+def _remembered(attempts: list[Attempt]) -> Mapping[str, Any]:
+    last = attempts[-1].outcome if attempts else None
+    found: Mapping[str, Any] = last.details.get("remembered", {}) if isinstance(last, Passed) else {}
+    return found

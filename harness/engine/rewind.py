@@ -1,0 +1,63 @@
+"""Checkpoints: taken before the steps that the task names, gone back to, and verified (specs/003 4.1, DESIGN 4.5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from harness.engine.journal import Checkpoint
+from harness.engine.run import Back, Ending, Run
+from harness.failure import Failed, Failure
+from harness.ports import Kept
+from harness.record import Rewound
+from harness.recovery import GiveUp
+
+SAVE_SECONDS = 10.0
+LEAST_SECONDS = 5.0
+"""Going back takes a new page: it gets so many seconds even when the limits are nearly over."""
+
+
+def at_the_start(run: Run) -> Checkpoint:
+    """What a new browser can always go back to: an empty one, and memory as it was. The environment is not saved."""
+    return Checkpoint(0, None, Kept(run.stage.world.entries(), {}, whole=False))
+
+
+async def checkpoint(run: Run, index: int) -> None:
+    """Take the checkpoint that the task declares before this step; one that cannot be had is told of at the end."""
+    journal = run.journal
+    if index not in run.plan.spec.checkpoints or index in journal.checkpoints:
+        return
+    try:
+        page = await run.stage.session.save(min(SAVE_SECONDS, run.left))
+        journal.checkpoints[index] = Checkpoint(index, page, await run.stage.world.save())
+    except Failed as failed:
+        journal.unsaved[index] = failed.failure.message
+
+
+async def rewind(run: Run, back: Back) -> tuple[Run, Ending | None]:
+    """Back to the checkpoint, with stretched limits; the ending when no page could be had there."""
+    run = replace(run, stretch=max(run.stretch, back.remedy.stretch))
+    differences = await _restored(run, back)
+    if isinstance(differences, Failure):
+        return run, Ending(differences, back.index, GiveUp())
+    journal = run.journal
+    rewound = Rewound(back.checkpoint.index, differences, back.remedy.restart)
+    journal.trace[-1] = replace(journal.trace[-1], rewound=rewound)
+    return run, None
+
+
+async def _restored(run: Run, back: Back) -> tuple[str, ...] | Failure:
+    """What differs from what was saved."""
+    saved, journal = back.checkpoint, run.journal
+    try:
+        state = await run.stage.world.restore(saved.world)
+    except Failed as failed:
+        return failed.failure
+    undone = saved.world.whole and not state
+    abandoned = [record for record in journal.history if record.index >= saved.index]
+    earlier = [record for record in journal.unsure if not (undone and record.index >= saved.index)]
+    writes = [] if undone else [record for record in abandoned if record.step.effect_class == "write"]
+    journal.unsure = [*earlier, *writes]
+    journal.history = [record for record in journal.history if record.index < saved.index]
+    journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
+    page = await run.stage.session.restore(saved.page, max(LEAST_SECONDS, run.left), restart=back.remedy.restart)
+    return page if isinstance(page, Failure) else (*state, *page)

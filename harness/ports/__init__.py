@@ -1,0 +1,25 @@
+"""What the engine needs from outside, as Protocols (DESIGN 3)."""
+
+from harness.ports.run import Agent, Archive, Ask, Injector, Ports, RepairHook, Stage
+from harness.ports.session import Evidence, Item, Observation, Observe, Saved, Session
+from harness.ports.world import Json, Kept, Snapshot, World
+
+__all__ = [
+    "Agent",
+    "Archive",
+    "Ask",
+    "Evidence",
+    "Injector",
+    "Item",
+    "Json",
+    "Kept",
+    "Observation",
+    "Observe",
+    "Ports",
+    "RepairHook",
+    "Saved",
+    "Session",
+    "Snapshot",
+    "Stage",
+    "World",
+]

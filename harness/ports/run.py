@@ -1,0 +1,90 @@
+"""Who takes part in a run: agent, faults, archive, people."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.events import Event
+from harness.plan import Plan
+from harness.ports.session import Evidence, Observe, Session
+from harness.ports.world import Json, Snapshot, World
+from harness.record import History, TaskResult
+from harness.recovery import Random
+from harness.report import ErrorReport
+from harness.resilience import Clock
+from harness.spec.steps import Step
+
+Ask = Callable[[str, tuple[str, ...]], Awaitable[str | None]]
+"""Question and choices -> one of the choices, or None."""
+
+RepairHook = Callable[[Plan, str, Mapping[str, Json]], Awaitable[Mapping[str, Json] | bool]]
+"""Plan, precondition, memory -> entries to write into memory; True: done; False: it cannot."""
+
+
+class Agent(Protocol):
+    """Who chooses the steps. Stateless over history (DESIGN 3)."""
+
+    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+        """The next step; None when there is no more to do."""
+        ...
+
+
+class Injector(Protocol):
+    """Makes the declared faults happen."""
+
+    async def before_step(self, index: int) -> None:
+        """Arm the faults of this step."""
+        ...
+
+    async def close(self) -> None:
+        """Heal everything. Never raises."""
+        ...
+
+
+class Archive(Protocol):
+    """Keeps what is left of a task under `errors/` (DESIGN 4.7)."""
+
+    def scratch(self, plan: Plan) -> Path:
+        """A new empty folder for what the task writes while it runs."""
+        ...
+
+    def keep(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> Path:
+        """Write `errors/<key>` whole: redacted, inert, by rename. Returns its path."""
+        ...
+
+    def skipped(self, plan: Plan) -> None:
+        """The task was left out: the scratch folder goes, an old directory stays."""
+        ...
+
+    def passed(self, plan: Plan, result: TaskResult) -> None:
+        """The task passed: its old directory moves to `.previous`, the scratch folder goes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What belongs to one task alone, from its start to its end."""
+
+    session: Session
+    world: World
+    injector: Injector
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """All that a task runs on."""
+
+    stage: Callable[[Plan, Path], Awaitable[Stage]]
+    """Opens a browser context, a world and the faults; raises Failed. Files go into the folder."""
+    agent: Agent
+    archive: Archive
+    clock: Clock
+    emit: Callable[[Event], None]
+    random: Random
+    ask: Ask | None = None
+    """Asks a person at a terminal; None where there is none."""
+    repair: RepairHook | None = None
+    """`pytest_taskspec_repair`: sets a precondition up in code."""

@@ -1,0 +1,137 @@
+"""The browser, as the engine and the agents see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from harness.failure import Failure, Outcome
+from harness.ports.world import Json
+from harness.recovery import Capture
+from harness.spec.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One artifact of the evidence: taken, skipped, or why not."""
+
+    name: str
+    """File name inside the artifact directory."""
+    status: Literal["taken", "skipped", "missed"]
+    reason: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What could still be learnt of the browser. The files lie in `folder`, raw: not yet redacted, nor inert."""
+
+    folder: Path
+    items: tuple[Item, ...] = ()
+    url: str | None = None
+    console: tuple[str, ...] = ()
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What an agent sees, when it asks (issue 3, 12)."""
+
+    url: str
+    title: str
+    aria: str
+    """ARIA snapshot in Playwright's AI mode; an element's `[ref=e12]` is the selector `aria-ref=e12`."""
+    pages: tuple[str, ...] = ()
+    """URLs of the open pages, in the order of opening."""
+    page: int = 0
+    """Place of the current one among them."""
+    dialogs: tuple[Mapping[str, str], ...] = ()
+    """Dialogs that came up during the last step: type, message."""
+    last: Outcome | None = None
+    """Outcome of the last step; None before the first."""
+    screenshot: bytes | None = None
+    """PNG of what is in view, when asked for."""
+
+
+class Observe(Protocol):
+    """Looks at the page only when called, so that a scripted run pays nothing."""
+
+    async def __call__(self, *, screenshot: bool = False) -> Observation:
+        """Raises Failed when the page cannot be looked at."""
+        ...
+
+
+class Saved(Protocol):
+    """The browser's side of a checkpoint; opaque to the engine."""
+
+    @property
+    def url(self) -> str: ...
+
+
+class Session(Protocol):
+    """One browser context with its pages; the engine's hands and eyes."""
+
+    async def perform(self, step: Step, within: float, patience: float) -> Outcome:
+        """Do one act, at most `within` seconds; look for its element at most `patience` seconds. Never raises."""
+        ...
+
+    async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
+        """Text of the first match (the value of a field); `element_not_found` when none comes."""
+        ...
+
+    async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Json:
+        """A page function of the assertion language, now. Raises Failed when the page cannot be read."""
+        ...
+
+    async def screenshot(self, name: str, within: float) -> Path | None:
+        """Keep a screenshot by a name (`screenshot_id`); None when the page gives none."""
+        ...
+
+    async def renew(self, within: float) -> Failure | None:
+        """Replace a tainted page: new context with the same storage, at the last URL (DESIGN 4.3, ring 2)."""
+        ...
+
+    async def save(self, within: float) -> Saved:
+        """Cookies, localStorage, IndexedDB, sessionStorage, open pages with URL and form values (DESIGN 4.5).
+
+        Raises Failed when the page cannot be asked.
+        """
+        ...
+
+    async def restore(self, saved: Saved | None, within: float, *, restart: bool) -> tuple[str, ...] | Failure:
+        """Back to what was saved (None: an empty browser), in a fresh context; with `restart` in a new browser.
+
+        Returns what differs afterwards, a line each; a Failure when the pages could not be opened at all.
+        """
+        ...
+
+    async def observe(self, within: float, *, screenshot: bool) -> Observation:
+        """The page as an agent sees it; `last` is left out. Raises Failed."""
+        ...
+
+    async def record(self) -> None:
+        """From now on record in full: the first failure of a step has happened (DESIGN 4.11)."""
+        ...
+
+    async def evidence(self, capture: Capture, folder: Path) -> Evidence:
+        """Write into `folder` what `capture` wants. Bounded; never raises; what fails is named."""
+        ...
+
+    async def close(self) -> None:
+        """End the context. Bounded; never raises."""
+        ...
+
+    @property
+    def url(self) -> str | None: ...
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Screenshots and downloads kept by the steps, in order."""
+        ...
+
+    @property
+    def requests(self) -> int:
+        """How many requests the task's pages have sent so far."""
+        ...

@@ -1,0 +1,58 @@
+"""`on_state_inconsistency`: memory against the environment (specs/003 2.1, DESIGN 4.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from harness.failure import Failure
+from harness.recovery.remedy import GiveUp, Remedy, Trust
+from harness.recovery.rule import Random, Rule, shorthand
+
+
+class TrustEnvironment(Rule):
+    """Memory takes the environment's value."""
+
+    strategy: Literal["trust_env"] = "trust_env"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield Trust("environment")
+        yield GiveUp("failed")
+
+
+class TrustMemory(Rule):
+    """The environment takes memory's value, written through its channel."""
+
+    strategy: Literal["trust_memory"] = "trust_memory"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield Trust("memory")
+        yield GiveUp("failed")
+
+
+class ManualResolution(Rule):
+    """A person decides, at a terminal; without one the task fails with both values."""
+
+    strategy: Literal["manual_resolution"] = "manual_resolution"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield Trust("person")
+        yield GiveUp("failed")
+
+
+class AbortOnInconsistency(Rule):
+    """End the task."""
+
+    strategy: Literal["abort"] = "abort"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield GiveUp("aborted")
+
+
+OnStateInconsistency = Annotated[
+    TrustEnvironment | TrustMemory | ManualResolution | AbortOnInconsistency,
+    Field(discriminator="strategy"),
+    shorthand("trust_env"),
+]

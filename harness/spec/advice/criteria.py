@@ -1,0 +1,123 @@
+"""Criteria that hold before the first step: a task cannot fail them, so that its green says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Never
+
+from harness.criteria import Criterion, CriterionError, Json, PathError, evaluate, parse
+from harness.resilience import Deadline
+from harness.spec.advice.terms import remembered, scopes, shares_memory, touches
+from harness.spec.interpolate import interpolate, interpolate_criterion
+from harness.spec.origin import Origin
+from harness.spec.problems import Problem, Way
+from harness.spec.references import Scope
+from harness.spec.task import TaskSpec
+
+
+class UnknownError(Exception):
+    """A criterion asks for something that only a run knows."""
+
+
+def criteria_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """No success criteria at all, and those that are true from the start."""
+    if not spec.success_criteria:
+        message = "no `success_criteria`: the task passes when its steps do"
+        hint = "say what must be true at the end"
+        yield origin.problem(("success_criteria",), message, hint=hint, key=True, severity="warning")
+    every = scopes(spec)
+    for path, text in _judged(spec):
+        if reason := _true_before(spec, text, every):
+            hint = "ask for something that the steps bring about"
+            yield origin.problem(path, f"true before the first step: {reason}", hint=hint, severity="warning")
+
+
+def _judged(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
+    """The criteria that a task is judged by."""
+    yield from ((("success_criteria", number), text) for number, text in enumerate(spec.success_criteria))
+    relaxed = spec.fallback_plan.relaxed_success_criteria
+    yield from ((("fallback_plan", "relaxed_success_criteria", at), text) for at, text in enumerate(relaxed))
+    for number, part in enumerate(spec.scoring_checkpoints):
+        yield ("scoring_checkpoints", number, "assertion"), part.assertion
+
+
+def _true_before(spec: TaskSpec, text: str, every: list[Scope]) -> str:
+    """Why it holds already in every case; empty where it does not, or only a run can tell."""
+    if all(_is_precondition(spec, text, scope) for scope in every):
+        return "it is a precondition too"
+    if all(_holds(spec, text, scope) for scope in every):
+        return "memory is so already, and no step changes it" if "mem" in text else "it always holds"
+    return ""
+
+
+def _read(text: str, scope: Scope) -> Criterion | None:
+    try:
+        return parse(interpolate_criterion(text, scope, last=False))
+    except (CriterionError, PathError):  # a variable has to be filled in first
+        return None
+
+
+def _is_precondition(spec: TaskSpec, text: str, scope: Scope) -> bool:
+    criterion = _read(text, scope)
+    others = (_read(other, scope) for other in spec.preconditions)
+    return criterion is not None and any(other is not None and other.tree == criterion.tree for other in others)
+
+
+def _holds(spec: TaskSpec, text: str, scope: Scope) -> bool:
+    """Whether it is true of the memory that stands before the first step, and stays so."""
+    criterion = _read(text, scope)
+    if criterion is None or "${" in text and "${env:" in criterion.text or _may_change(spec, criterion):
+        return False
+    entries = interpolate(spec.memory, scope)
+    asked = evaluate(criterion, MemoryAlone(entries), NoTime(), Deadline.after(0.0, 0.0))
+    try:
+        asked.send(None)
+    except StopIteration as settled:
+        return bool(settled.value.holds)
+    except UnknownError:
+        return False
+    asked.close()
+    return False
+
+
+def _may_change(spec: TaskSpec, criterion: Criterion) -> bool:
+    """Whether a step, a repair, the environment or another task may write what it reads."""
+    repaired = {key for repair in spec.repairs for key in repair.memory}
+    written = remembered(spec) | repaired | set(spec.state_bindings)
+    known_here = all(key in spec.memory for key in criterion.memory_keys)
+    chosen_by_agent = not spec.steps
+    others = shares_memory(spec) and not known_here
+    return chosen_by_agent or others or any(touches(key, written) for key in criterion.memory_keys)
+
+
+class MemoryAlone:
+    """Sources that know the memory before the first step, and nothing else."""
+
+    def __init__(self, entries: dict[str, Any]) -> None:
+        self._entries = entries
+
+    async def page(self, function: str, selector: str | None, name: str | None) -> Never:
+        raise UnknownError(function, selector, name)
+
+    def memory(self) -> dict[str, Json]:
+        return self._entries
+
+    async def channel(self, name: str) -> Never:
+        raise UnknownError(name)
+
+    def now(self) -> Never:
+        raise UnknownError
+
+
+class NoTime:
+    """A clock that stands still: what has to be waited for is not known."""
+
+    def now(self) -> float:
+        return 0.0
+
+    def wall(self) -> datetime:
+        raise UnknownError
+
+    async def sleep(self, seconds: float) -> Never:
+        raise UnknownError(seconds)

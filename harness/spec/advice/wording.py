@@ -1,0 +1,76 @@
+"""Whether a selector or a note speaks of an act that must not be done twice: words, not certainty."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+VERBS = frozenset("book buy confirm delete order pay purchase remove send submit transfer".split())
+THINGS = frozenset(
+    """address amount by card cards cell column date detail details edit field filter filters find history icon id image
+    img info input item items label link links list menu message name next number open option options page pages
+    panel preview previous product row rows search show sort status summary tab table tabs text title toggle total
+    track tracking view""".split()
+)
+"""Beside one of these a verb is a name: an order's row, the page where one pays."""
+_FILLERS = frozenset("and click finally hit now please press push tap the then to".split())
+_NAMING = re.compile(r"""\[\s*(?:aria-label|title|name|id|alt|value|data-(?:test|testid|test-id|action|qa|cy))\s*[*^$~|]?=
+                         \s*(?:"([^"]*)"|'([^']*)'|([\w-]+))""", re.VERBOSE)
+_TEXT = re.compile(r""":(?:has-text|text|text-is)\(\s*(?:"([^"]*)"|'([^']*)')""")
+_ENGINE = re.compile(r"""^(?:text|role|id|data-testid|data-test-id)\s*=\s*(.*)$""", re.DOTALL)
+_ROLE_NAME = re.compile(r"""\[\s*name\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_NAMES = re.compile(r"[#.](-?[A-Za-z_][\w-]*)")
+_QUOTED = re.compile(r"""'([^']*)'|"([^"]*)\"""")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_ENCLOSED = re.compile(r"""\[(?:[^\[\]"']|"[^"]*"|'[^']*')*\]|\((?:[^()"']|"[^"]*"|'[^']*')*\)""")
+_SHORT_NOTE = 5
+
+
+def selector_says_write(selector: str) -> str:
+    """The name or text of the element itself that says so; empty when none does."""
+    return next((name for name in _names(_last(selector)) if _says_write(_words(name))), "")
+
+
+def note_says_write(note: str) -> str:
+    """The note, when its first words ask for such an act; empty otherwise."""
+    words = _words(note)
+    while words and words[0] in _FILLERS:
+        words = words[1:]
+    first = words[:_SHORT_NOTE]
+    if first[:1] == ["place"] and "order" in first:
+        first = first[first.index("order") :]
+    return note if first and first[0] in VERBS and not THINGS.intersection(first) else ""
+
+
+def _says_write(words: Sequence[str]) -> bool:
+    return bool(VERBS.intersection(words)) and not THINGS.intersection(words)
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in _WORD.findall(text)]
+
+
+def _last(selector: str) -> str:
+    """The part that names the element itself, not those around it."""
+    if selector.startswith(("//", "xpath=", "(")):
+        return selector
+    selector = selector.rpartition(">>")[2].strip()
+    if _ENGINE.match(selector):
+        return selector
+    hidden = _ENCLOSED.sub(lambda found: "x" * len(found[0]), selector)
+    cut = max(hidden.rfind(mark) for mark in " >+~")
+    return selector[cut + 1 :]
+
+
+def _names(part: str) -> Iterator[str]:
+    """Ids, classes, labels and texts of an element, as its selector gives them."""
+    if part.startswith(("//", "xpath=", "(")):
+        yield from (first or second for first, second in _QUOTED.findall(part))
+        return
+    if engine := _ENGINE.match(part):
+        named = _ROLE_NAME.search(part)
+        yield (named[1] or named[2] or "") if named else "" if part.startswith("role") else engine[1]
+        return
+    yield from _NAMES.findall(_ENCLOSED.sub("", part))
+    for pattern in (_NAMING, _TEXT):
+        yield from ("".join(found) for found in pattern.findall(part))

@@ -1,0 +1,108 @@
+"""`parametrize`: one file, many cases; `${param.x}` stands for the values of a case (DESIGN 4.1)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from typing import Any
+
+from harness.spec.loaded import Loaded
+from harness.spec.task import TaskSpec
+
+MOST_CASES = 1000
+LONGEST_ID = 60
+_ID = re.compile(r"[\w+@=-](?:[\w .+@=-]*[\w+@=-])?")
+
+
+def is_case_id(name: str) -> bool:
+    """Whether a name may stand in node ids, on command lines and in names of directories."""
+    return len(name) <= LONGEST_ID and ".." not in name and _ID.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One set of values."""
+
+    id: str
+    values: Mapping[str, Any]
+
+
+def cases(spec: TaskSpec) -> tuple[Case, ...]:
+    """The cases in the order of the file; none without `parametrize`. At most one more than there may be."""
+    rows = tuple(_rows(spec.parametrize))
+    taken = {name.casefold() for row in rows if (name := _declared(row))}
+    return tuple(Case(_declared(row) or _given(number, row, taken), _values(row)) for number, row in enumerate(rows))
+
+
+def case_of(spec: TaskSpec) -> Case | None:
+    """The case that a task made by `expand` is."""
+    only = cases(spec) if isinstance(spec.parametrize, list) and len(spec.parametrize) == 1 else ()
+    return next((case for case in only if spec.task_id.endswith(f"[{case.id}]")), None)
+
+
+def base_id(spec: TaskSpec) -> str:
+    """The `task_id` of the file: `T` for the case `T[a]`."""
+    case = case_of(spec)
+    return spec.task_id.removesuffix(f"[{case.id}]") if case else spec.task_id
+
+
+def param(spec: TaskSpec) -> Mapping[str, Any] | None:
+    """What `${param.x}` refers to; None while it is open which of several cases is meant."""
+    found = cases(spec)
+    if not found:
+        return {}
+    return found[0].values if len(found) == 1 else None
+
+
+def expand(loaded: Loaded) -> tuple[Loaded, ...]:
+    """One task for each case, named `TASK_ID[case]`; the task itself without cases, or when it is a case already."""
+    if case_of(loaded.spec) is not None:
+        return (loaded,)
+    found = cases(loaded.spec)
+    return tuple(replace(loaded, spec=_chosen(loaded.spec, case), warnings=()) for case in found) or (loaded,)
+
+
+def _chosen(spec: TaskSpec, case: Case) -> TaskSpec:
+    """The task as this one case."""
+    changed = {"task_id": f"{spec.task_id}[{case.id}]", "parametrize": [{"id": case.id, **case.values}]}
+    return spec.model_copy(update=changed)
+
+
+def _rows(declared: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Any]]) -> Iterable[Mapping[str, Any]]:
+    """Names and values of each case; of lists the cross product, the last name changing fastest."""
+    if not isinstance(declared, Mapping):
+        return declared[: MOST_CASES + 1]
+    combinations = product(*declared.values()) if declared else ()
+    return (dict(zip(declared, values, strict=True)) for values in islice(combinations, MOST_CASES + 1))
+
+
+def _declared(row: Mapping[str, Any]) -> str | None:
+    name = row.get("id")
+    return name if isinstance(name, str) and name else None
+
+
+def _values(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != "id"}
+
+
+def _given(number: int, row: Mapping[str, Any], taken: set[str]) -> str:
+    """An id that no other case has; some disks do not tell `A` from `a`."""
+    name = "-".join(_words(_values(row).values()))
+    if name.casefold() in taken or not is_case_id(name):
+        name = f"case{number}"
+        while name.casefold() in taken:
+            name += "_"
+    taken.add(name.casefold())
+    return name
+
+
+def _words(values: Iterable[Any]) -> Iterator[str]:
+    """Simple values as the file writes them. What is not simple has no word, and then the case has no name."""
+    for value in values:
+        if isinstance(value, str):
+            yield value or "\0"
+        else:
+            yield json.dumps(value)

@@ -1,0 +1,72 @@
+"""What the steps of a task have in common (DESIGN 4.2)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+EffectClass = Literal["read", "idempotent", "write"]
+
+
+class StepBase(BaseModel):
+    """What every act may carry."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    usual_effect: ClassVar[EffectClass] = "idempotent"
+
+    act: str
+    note: str | None = Field(None, description="For the reader; shown in reports.")
+    t: float | None = Field(
+        None, description="Seconds since the start in the run this step was taken from; shown only."
+    )
+    timeout: float | None = Field(
+        None, gt=0, le=3600, description="Seconds for one attempt, instead of `step_timeout`."
+    )
+    optional: bool = Field(False, description="When it fails, the task goes on (a skipped step: `partial_success`).")
+    screenshot_id: str | None = Field(
+        None, max_length=100, description="Keep a screenshot after the step, by this name."
+    )
+    remember: dict[str, str] = Field(
+        default_factory=dict, description="Memory key -> value expression, e.g. `text('#order-id')`."
+    )
+    effect: EffectClass | None = Field(None, description="`write`: never done twice (DESIGN 4.2).")
+    done_when: str | None = Field(None, description="Criterion that tells whether the step already took effect.")
+
+    @property
+    def effect_class(self) -> EffectClass:
+        """`write` for `submit` and `api` with an unsafe method, `read` for looking, else `idempotent`."""
+        return self.effect or self.usual_effect
+
+    @property
+    def target(self) -> str | None:
+        """The selector that rules and reports speak of."""
+        return getattr(self, "selector", None)
+
+    @property
+    def looks_only(self) -> bool:
+        """Whether several matches are fine: the first is taken (DESIGN 4.2)."""
+        return False
+
+    @property
+    def may_change(self) -> bool:
+        """Whether the system under test may be another one afterwards: then bound values are compared (DESIGN 4.4)."""
+        return self.effect_class != "read"
+
+    def describe(self) -> str:
+        """One line for people: act and object."""
+        return f"{self.act} {self.target}" if self.target else self.act
+
+
+class ElementStep(StepBase):
+    """An act on one element."""
+
+    selector: str = Field(min_length=1, max_length=2000)
+    frame: str | None = Field(None, max_length=2000, description="Selector of the iframe the element is in.")
+
+
+class ForcibleStep(ElementStep):
+    """An act that the browser can be told to do without waiting for the element to be ready."""
+
+    force: bool = Field(False, description="Act even when the element is covered or not ready.")

@@ -1,0 +1,111 @@
+"""Sound tasks: each does what it declares, and does not pass when nothing is done (issue 3, 11)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from harness.compile import compile_plan
+from harness.engine.ending import reached, unmet
+from harness.plan import Plan
+from harness.record import TaskResult
+from harness.recovery import NoRecovery
+from harness.spec.loaded import Loaded
+from harness.spec.problems import SpecError
+from harness.wiring import SyncHarness
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found of one task."""
+
+    task_id: str
+    source: str
+    wrong: str = ""
+    """Why it does not do what it declares; empty: it does."""
+    hollow: bool = False
+    """It passes with no steps at all: it tests nothing."""
+    idle: tuple[str, ...] = ()
+    """Success criteria that hold before anything is done."""
+
+    @property
+    def sound(self) -> bool:
+        return not self.wrong and not self.hollow
+
+
+def verify(tasks: Sequence[Loaded], harness: SyncHarness) -> Iterator[Verdict]:
+    """Run each task with no steps, then as written; both in a world where the tasks it depends on have run."""
+    known = {task.spec.task_id: task for task in tasks}
+    for task in tasks:
+        yield _verdict(task, known, harness)
+
+
+def _verdict(task: Loaded, known: dict[str, Loaded], harness: SyncHarness) -> Verdict:
+    spec, label = task.spec, (task.spec.task_id, task.source)
+    try:
+        plan = _plan(task, harness, spec.task_id)
+        for other in _before(task, known):
+            result = harness.run(_plan(other, harness, spec.task_id), _silent)
+            if not reached(other.spec, result):
+                return Verdict(*label, wrong=f"{other.spec.task_id}, which it depends on, {_why(other, result)}")
+    except SpecError as error:
+        return Verdict(*label, wrong=str(error))
+    nothing = harness.run(_nothing(plan), _silent)
+    if nothing.artifacts is not None:
+        shutil.rmtree(nothing.artifacts, ignore_errors=True)
+    result = harness.run(plan, _silent)
+    wrong = "" if reached(spec, result) else _why(task, result)
+    return Verdict(*label, wrong=wrong, hollow=reached(spec, nothing), idle=tuple(_idle(plan, nothing)))
+
+
+def _plan(task: Loaded, harness: SyncHarness, for_task: str) -> Plan:
+    """The tasks of one episode share a world of their own for each task that is verified."""
+    plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id)
+    return replace(plan, world=f"{plan.world}.for.{for_task}") if task.spec.episode_id else plan
+
+
+def _nothing(plan: Plan) -> Plan:
+    """The plan of doing nothing; its preconditions are not asked, so that every criterion is looked at."""
+    rules = NoRecovery.model_construct(**dict(plan.rulebook))
+    return replace(
+        plan, key=f"{plan.key}--nothing", steps=(), preconditions=(), faults=(), alternative=None, rulebook=rules
+    )
+
+
+def _before(task: Loaded, known: dict[str, Loaded]) -> list[Loaded]:
+    """What it depends on, among the tasks given, in the order in which they have to run."""
+    order: dict[str, Loaded] = {}
+    under_way: set[str] = set()
+
+    def add(name: str) -> None:
+        if name in known and name not in order and name not in under_way:
+            under_way.add(name)
+            for wanted in known[name].spec.dependencies:
+                add(wanted)
+            order[name] = known[name]
+
+    for name in task.spec.dependencies:
+        add(name)
+    order.pop(task.spec.task_id, None)
+    return list(order.values())
+
+
+def _why(task: Loaded, result: TaskResult) -> str:
+    if task.spec.expect is not None:
+        return f"did not show what it declares: {'; '.join(unmet(task.spec.expect, result))}"
+    return f"{result.final_state}: {result.failure.message if result.failure else result.skipped}"
+
+
+def _idle(plan: Plan, nothing: TaskResult) -> Iterator[str]:
+    """The criteria that hold; all of them when the run passed."""
+    failure = nothing.failure
+    if failure is not None and failure.code != "CRITERIA_UNMET":
+        return
+    details = failure.details if failure else {}
+    missing = details.get("unmet_criteria", [details.get("criterion")])
+    yield from (str(criterion) for criterion in plan.success_criteria if str(criterion) not in missing)
+
+
+def _silent(_: object) -> None:
+    """Nobody listens."""

@@ -1,0 +1,64 @@
+"""What an agent sees, and that it can act on it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser.stage import SHOP, Stage, passed
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+def ref(aria: str, name: str) -> str:
+    """The selector of the element with this accessible name."""
+    found = re.search(rf'"{name}"[^\n]*\[ref=(\w+)\]', aria)
+    assert found, aria
+    return f"aria-ref={found[1]}"
+
+
+def test_elements_can_be_used_by_their_ref(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        seen = await session.observe(5, screenshot=False)
+        assert (seen.url, seen.title, seen.last, seen.screenshot) == (f"http://{SHOP}/", "Form", None, None)
+        await passed(session, {"act": "click", "selector": ref(seen.aria, "Plain")})
+        assert await session.text("#out", None, 1) == "clicked"
+        await passed(session, {"act": "type", "selector": ref(seen.aria, "Your name"), "value": "Ada"})
+        assert await session.text("#name", None, 1) == "Ada"
+        inside = ref(seen.aria, "In")
+        assert re.fullmatch(r"aria-ref=f\d+e\d+", inside)
+        await passed(session, {"act": "click", "selector": inside})
+        assert await session.text("#in", "#inner", 1) == "pressed"
+        assert "pressed" in (await session.observe(5, screenshot=False)).aria
+
+    run(body())
+
+
+def test_pages_dialogs_and_a_picture(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        async with session._tab.context.expect_page() as coming:
+            await passed(session, {"act": "click", "selector": "#popup"})
+        await (await coming.value).wait_for_load_state()
+        await passed(session, {"act": "click", "selector": "#alert"})
+        seen = await session.observe(5, screenshot=True)
+        assert seen.pages == (f"http://{SHOP}/", f"http://{SHOP}/popup")
+        assert seen.page == 0
+        assert [(each["type"], each["message"]) for each in seen.dialogs] == [("alert", "really?")]
+        assert seen.screenshot is not None
+        assert seen.screenshot.startswith(b"\x89PNG")
+        assert list((stage.folder / "s0").glob("*.png")) == [], "no file is left"
+        assert session.files == ()
+
+    run(body())
+
+
+def test_an_empty_page_can_be_seen(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        seen = await (await stage.session()).observe(5, screenshot=False)
+        assert (seen.url, seen.pages) == ("about:blank", ("about:blank",))
+
+    run(body())

@@ -1,0 +1,276 @@
+"""`switch_page` and `screenshot`: several pages in one context."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from harness.failure import Effect
+from harness.recovery import Capture
+from tests.browser.stage import DEAD, SHOP, Stage, failed, passed
+
+pytestmark = pytest.mark.filterwarnings("default")
+
+
+async def click(session: Any, selector: str) -> None:
+    await passed(session, {"act": "click", "selector": selector})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        {"value": 1},
+        {"value": -1},
+        {"value": "Closer"},
+        {"value": "lose"},
+        {"url": f"http://{SHOP}/closer"},
+        {"url": "*/clo*"},
+        {"url": "/closer"},
+    ],
+)
+def test_a_page_that_opens_late_is_waited_for(run: Any, stage: Stage, name: dict[str, Any]) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows", base_url=f"http://{SHOP}")
+        await click(session, "#later")
+        outcome = await passed(session, {"act": "switch_page", **name})
+        assert outcome.details["url"] == f"http://{SHOP}/closer"
+        assert outcome.details["status"] == 200
+        assert await session.read("title", None, None, 2) == "Closer"
+        assert session.url == f"http://{SHOP}/closer"
+        await passed(session, {"act": "switch_page", "value": 0})
+        assert await session.text("h1", None, 1) == "Windows"
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ({"value": 2}, "no other page is number 2 (looked for 0.3s); open are "),
+        ({"value": -3}, "no other page is number -3, counted from the newest (looked for 0.3s); open are "),
+        ({"value": "Nowhere"}, "no other page is titled 'Nowhere' (looked for 0.3s); open are "),
+        ({"value": "Windows"}, "no other page is titled 'Windows' (looked for 0.3s); open are "),
+        ({"url": "*/nowhere"}, "no other page is at */nowhere (looked for 0.3s); open are "),
+    ],
+)
+def test_no_such_page(run: Any, stage: Stage, name: dict[str, Any], message: str) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await click(session, "#popup")
+        await passed(session, {"act": "switch_page", "value": 1})
+        await passed(session, {"act": "switch_page", "value": 0})
+        failure = await failed(session, {"act": "switch_page", **name}, within=3, patience=0.3)
+        assert failure.code == "ELEMENT_NOT_FOUND"
+        listed = (f"0: http://{SHOP}/windows 'Windows' (the current one)", f"1: http://{SHOP}/popup 'Popup'")
+        assert failure.message.startswith(message + ", ".join(listed))
+        assert failure.details["pages"] == list(listed)
+        assert not failure.tainted
+        await click(session, "#popup")
+
+    run(body())
+
+
+def test_the_newest_page_is_not_the_current_one(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        failure = await failed(session, {"act": "switch_page", "value": -1}, within=2, patience=0.3)
+        assert failure.code == "ELEMENT_NOT_FOUND"
+        assert f"0: http://{SHOP}/windows 'Windows' (the current one)" in failure.message
+
+    run(body())
+
+
+def test_several_pages_of_one_name(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        for _ in range(2):
+            await click(session, "#popup")
+        await passed(session, {"act": "switch_page", "value": 2})
+        await passed(session, {"act": "switch_page", "value": 0})
+        failure = await failed(session, {"act": "switch_page", "value": "Popup"}, within=2)
+        assert failure.code == "SELECTOR_AMBIGUOUS"
+        assert len(failure.details["pages"]) == 3
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("button", "code", "url", "method"),
+    [
+        ("#missing", "HTTP_CLIENT_ERROR", f"http://{SHOP}/status/404", "GET"),
+        ("#down", "HTTP_UNAVAILABLE", f"http://{SHOP}/status/503?retry=1", "GET"),
+        ("#posted", "HTTP_UNAVAILABLE", f"http://{SHOP}/status/503", "POST"),
+        ("#refused", "NET_CONNECTION_REFUSED", f"http://{DEAD}/", "GET"),
+    ],
+)
+def test_a_page_whose_own_navigation_failed(
+    run: Any, stage: Stage, button: str, code: str, url: str, method: str
+) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await click(session, button)
+        failure = await failed(session, {"act": "switch_page", "value": 1}, within=4, patience=2)
+        assert (failure.code, failure.details["url"], failure.details["method"]) == (code, url, method)
+        assert failure.effect is Effect.DONE
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
+        assert [page.url for page in session._tab.context.pages] == [
+            f"http://{SHOP}/windows",
+            f"http://{SHOP}/saved",
+        ], "it is opened again in the page that failed"
+
+    run(body())
+
+
+def test_a_page_that_gets_no_answer(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await click(session, "#silent")
+        failure = await failed(session, {"act": "switch_page", "value": -1}, within=1, patience=0.3)
+        assert (failure.code, failure.effect) == ("NET_TIMEOUT", Effect.NONE)
+        assert failure.details["url"] == f"http://{SHOP}/hang"
+        assert not failure.tainted
+
+    run(body())
+
+
+def test_a_page_that_does_not_answer_itself(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        # a window without an opener has a process of its own
+        await session._tab.page.evaluate("() => { window.open('http://other.test/parse-loop', '_blank', 'noopener') }")
+        failure = await failed(session, {"act": "switch_page", "value": 1}, within=2, patience=1)
+        assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
+        assert await session.renew(10) is None
+        assert await session.text("h1", None, 2) == "Windows"
+
+    run(body())
+
+
+def test_what_happens_in_the_current_page_is_judged_there(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await click(session, "#popup")
+        await passed(session, {"act": "switch_page", "value": 1})
+        await session._tab.page.evaluate(
+            "() => { document.body.innerHTML = '<a id=reset href=/reset>x</a><a id=hang href=/hang>x</a>' }"
+        )
+        broken = await failed(session, {"act": "click", "selector": "#reset"}, within=3)
+        assert (broken.code, broken.effect) == ("NET_CONNECTION_RESET", Effect.DONE)
+        await passed(session, {"act": "switch_page", "value": 0})
+        await click(session, "#popup")
+
+    run(body())
+
+
+def test_a_page_that_fails_in_the_background_is_judged_when_it_is_turned_to(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await click(session, "#popup")
+        await passed(session, {"act": "switch_page", "value": 1})
+        main = session._tab.context.pages[0]
+        async with main.expect_event("framenavigated"):
+            await session._tab.page.evaluate("() => { opener.location = '/status/500' }")
+        failure = await failed(session, {"act": "switch_page", "value": 0}, within=3)
+        assert (failure.code, failure.details["status"]) == ("HTTP_SERVER_ERROR", 500)
+
+    run(body())
+
+
+def test_a_popup_that_closes_itself(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await click(session, "#closer")
+        await passed(session, {"act": "switch_page", "value": "Closer"})
+        popup = session._tab.page
+        await click(session, "#close")
+        if not popup.is_closed():
+            await popup.wait_for_event("close")
+        failure = await failed(session, {"act": "click", "selector": "#close"})
+        assert failure.code == "PAGE_CLOSED"
+        await passed(session, {"act": "switch_page", "value": 0})
+        assert await session.text("h1", None, 1) == "told"
+        await click(session, "#popup")
+        await passed(session, {"act": "switch_page", "value": -1})
+        assert await session.read("title", None, None, 2) == "Popup"
+
+    run(body())
+
+
+def test_a_crash_of_another_page_is_not_this_ones(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await session._tab.page.evaluate("() => { window.open('http://other.test/popup', '_blank', 'noopener') }")
+        await passed(session, {"act": "switch_page", "value": 1})
+        crash = asyncio.ensure_future(session._tab.control.send("Page.crash"))
+        failure = await failed(session, {"act": "click", "selector": "#nowhere"}, within=3, patience=2)
+        crash.cancel()
+        assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
+        await passed(session, {"act": "switch_page", "value": 0})
+        await click(session, "#popup")
+
+    run(body())
+
+
+def test_no_page_is_left(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await session._tab.page.close()
+        failure = await failed(session, {"act": "switch_page", "value": 0}, within=2)
+        assert failure.code == "PAGE_CLOSED"
+
+    run(body())
+
+
+def test_evidence_is_of_the_current_page(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await click(session, "#popup")
+        await passed(session, {"act": "switch_page", "value": 1})
+        folder = stage.folder / "evidence"
+        folder.mkdir()
+        evidence = await session.evidence(Capture(), folder)
+        assert evidence.url == f"http://{SHOP}/popup"
+        assert "<p>popup</p>" in (folder / "dom_snapshot.html").read_text("utf-8")
+        assert "/popup" in (folder / "network_logs.har").read_text("utf-8")
+
+    run(body())
+
+
+def test_a_screenshot_of_the_page_of_an_element_and_of_a_frame(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        outcome = await passed(session, {"act": "screenshot", "screenshot_id": "whole"})
+        assert outcome.details["file"] == "whole.png"
+        await passed(session, {"act": "screenshot", "screenshot_id": "whole", "selector": "#plain"})
+        await passed(session, {"act": "screenshot", "screenshot_id": "../in", "selector": "#in", "frame": "#inner"})
+        await passed(session, {"act": "screenshot", "screenshot_id": "frame", "frame": "#inner"})
+        folder = stage.folder / "s0" / "screenshots"
+        assert session.files == tuple(folder / name for name in ("whole.png", "whole-2.png", "in.png", "frame.png"))
+        widths = [int.from_bytes(path.read_bytes()[16:20], "big") for path in session.files]
+        assert all(path.read_bytes().startswith(b"\x89PNG") for path in session.files)
+        viewport = session._tab.page.viewport_size
+        assert viewport is not None
+        assert widths[0] == viewport["width"]
+        assert max(widths[1:]) < viewport["width"]
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        ({"selector": "#nowhere"}, "ELEMENT_NOT_FOUND"),
+        ({"selector": "#hidden"}, "ELEMENT_HIDDEN"),
+        ({"selector": "#in", "frame": "#none"}, "FRAME_NOT_FOUND"),
+    ],
+)
+def test_no_screenshot_of_what_is_not_there(run: Any, stage: Stage, step: dict[str, Any], code: str) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        failure = await failed(session, {"act": "screenshot", "screenshot_id": "x", **step})
+        assert (failure.code, failure.tainted) == (code, False)
+        assert session.files == ()
+
+    run(body())

@@ -1,0 +1,67 @@
+"""What a page was refused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from harness.browser.exchange import Exchange
+from harness.browser.policy import allows, refused_hosts, strayed
+from harness.browser.watch import Line
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PAGE = "http://shop.local/"
+REFUSED = "net::ERR_PROXY_CONNECTION_FAILED"
+
+
+def asked(url: str, error: str | None = None) -> Exchange:
+    return Exchange(url, "GET", NOW, error=error)
+
+
+@pytest.mark.parametrize(
+    ("url", "wanted"),
+    [
+        ("http://shop.local/", True),
+        ("wss://img.SHOP.local/x", True),
+        ("http://notshop.local/", False),
+        ("http://shop.local.evil.test/", False),
+        ("http://evil.test/?shop.local", False),
+        ("about:blank", True),
+    ],
+)
+def test_allows(url: str, wanted: bool) -> None:
+    assert allows(url, ("https://*.shop.local/x",)) is wanted
+    assert allows(url, ())
+
+
+def test_refused_hosts_are_those_of_the_page() -> None:
+    exchanges = [
+        asked("http://earlier.test/", REFUSED),
+        asked(PAGE),
+        asked("http://b.test/x", REFUSED),
+        asked("http://a.test/x", "net::ERR_TUNNEL_CONNECTION_FAILED"),
+        asked("http://a.test/y", REFUSED),
+        asked("http://down.test/", "net::ERR_CONNECTION_REFUSED"),
+        asked("http://shop.local/x", REFUSED),
+    ]
+    allowed = ("shop.local",)
+    assert refused_hosts(exchanges, (), PAGE, allowed) == ("a.test", "b.test")
+    assert refused_hosts(exchanges, (), "http://shop.local/renamed", allowed) == ("a.test", "b.test", "earlier.test")
+    assert refused_hosts(exchanges, (), PAGE, ()) == ()
+
+
+def test_refused_sockets_are_told_by_the_console() -> None:
+    lines = [
+        Line("ERROR", f"WebSocket connection to 'ws://evil.test/ws' failed: Error in connection establishment: {REFUSED}"),
+        Line("ERROR", "WebSocket connection to 'ws://down.test/' failed: net::ERR_CONNECTION_REFUSED"),
+        Line("LOG", f"http://talk.test/ {REFUSED}"),
+    ]  # fmt: skip
+    assert refused_hosts((), lines, PAGE, ("shop.local",)) == ("evil.test",)
+
+
+def test_strayed() -> None:
+    good, bad = asked(PAGE), asked("http://evil.test/")
+    assert strayed([good, bad], ("shop.local",)) is bad
+    assert strayed([good], ("shop.local",)) is None
+    assert strayed([good, bad], ()) is None

@@ -1,0 +1,298 @@
+"""Checkpoints: taken, gone back to, with stretched limits, once; and what may not be done again (specs/003 4.1)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from harness.failure import Effect, Failure, Passed
+from harness.record import TaskResult
+from tests.unit.fakes import Theatre
+
+LATE = Failure("STEP_TIMEOUT", "too late")
+LATE_AND_UNSURE = Failure("STEP_TIMEOUT", "too late", effect=Effect.POSSIBLE)
+CRASH = Failure("BROWSER_CRASHED", "gone", tainted=True)
+BACK = {"on_timeout": "retry_from_checkpoint"}
+
+
+def click(name: str, **keys: Any) -> dict[str, Any]:
+    return {"act": "click", "selector": name, **keys}
+
+
+FOUR = [click("#a"), click("#b"), click("#c"), click("#d")]
+
+
+def play(theatre: Theatre, **spec: Any) -> TaskResult:
+    return asyncio.run(theatre.play(**{"steps": FOUR, "error_recovery": BACK, **spec}))
+
+
+def acts(theatre: Theatre) -> list[str]:
+    return [step.selector for _, step, *_ in theatre.session.acts]
+
+
+def types(result: TaskResult) -> list[str]:
+    return [warning.type for warning in result.warnings]
+
+
+def test_goes_back_to_the_nearest_checkpoint_and_on_from_there() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), Passed(), Passed(), LATE]
+    result = play(theatre, checkpoints=[0, 2])
+    assert acts(theatre) == ["#a", "#b", "#c", "#d", "#c", "#d"]
+    assert result.final_state == "completed"
+    assert types(result) == ["checkpoint_restored"]
+    assert result.warnings[0].details["checkpoint"] == 2
+    assert [restart for _, restart in theatre.session.restored] == [False]
+
+
+def test_limits_are_stretched_by_half_from_the_start_of_the_task() -> None:
+    theatre = Theatre()
+    theatre.session.script = [LATE]
+    play(theatre, checkpoints=[0], step_timeout=20, timeout=100, steps=[{"act": "wait", "selector": "#a"}])
+    assert [within for *_, within, _ in theatre.session.acts] == [20, 30]
+
+
+def test_a_task_that_timed_out_goes_on_within_the_stretched_time() -> None:
+    theatre = Theatre()
+
+    def slow(_: Any) -> Passed:
+        theatre.clock.time += 5
+        return Passed()
+
+    theatre.session.script = [slow, slow, slow, slow, slow]
+    result = play(theatre, checkpoints=[1], timeout=10, step_timeout=9)
+    assert result.failure is not None
+    assert result.failure.code == "TASK_TIMEOUT"
+    assert "exceeded 15s" in result.failure.message
+    assert acts(theatre) == ["#a", "#b", "#b"]
+
+
+def test_the_second_timeout_captures_and_ends() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), LATE, LATE]
+    result = play(theatre, checkpoints=[1])
+    assert acts(theatre) == ["#a", "#b", "#b"]
+    assert result.final_state == "failed"
+    assert result.failure is not None
+    assert "stretched once already" in result.failure.message
+    assert theatre.archive.kept[0][1].recovery_strategy == "retry_from_checkpoint"
+
+
+def test_without_a_checkpoint_before_it_captures_and_ends() -> None:
+    theatre = Theatre()
+    theatre.session.script = [LATE]
+    result = play(theatre, checkpoints=[2])
+    assert acts(theatre) == ["#a"]
+    assert result.failure is not None
+    assert "no checkpoint at or before step 0" in result.failure.message
+    assert theatre.session.wanted is not None
+
+
+def test_memory_is_put_back() -> None:
+    theatre = Theatre()
+    theatre.session.page["text #x"] = lambda time: f"at {time:g}"
+    steps = [click("#a"), {"act": "wait", "value": 3, "remember": {"k": "text('#x')"}}, click("#c")]
+    seen: list[Any] = []
+    theatre.session.script = [Passed(), lambda _: seen.append(dict(theatre.world.entries_)) or Passed(), LATE]
+    theatre.session.script.append(lambda _: seen.append(dict(theatre.world.entries_)) or Passed())
+    result = play(theatre, checkpoints=[1], steps=steps)
+    assert result.ok
+    assert seen == [{}, {}]
+
+
+def test_differences_after_restoring_are_told() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), LATE]
+    theatre.session.restoring = ("#qty: 'saved' 2, is 1",)
+    result = play(theatre, checkpoints=[1])
+    assert result.ok
+    assert types(result) == ["checkpoint_restored", "restore_incomplete"]
+    assert result.warnings[1].details["differences"] == ["#qty: 'saved' 2, is 1"]
+
+
+def test_a_page_that_cannot_be_restored_ends_the_task() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), LATE]
+    theatre.session.restoring = Failure("NET_CONNECTION_REFUSED", "the site is down")
+    result = play(theatre, checkpoints=[1])
+    assert result.final_state == "failed"
+    assert result.failure is not None
+    assert result.failure.code == "NET_CONNECTION_REFUSED"
+
+
+def test_a_checkpoint_that_cannot_be_taken_is_told_and_the_one_before_serves() -> None:
+    theatre = Theatre()
+
+    def hung(_: Any) -> Passed:
+        theatre.session.saving = Failure("PAGE_UNRESPONSIVE", "hangs")
+        return Passed()
+
+    theatre.session.script = [Passed(), hung, Passed(), LATE]
+    result = play(theatre, checkpoints=[1, 2])
+    assert acts(theatre) == ["#a", "#b", "#c", "#d", "#b", "#c", "#d"]
+    assert "checkpoint_not_saved" in types(result)
+
+
+def test_faults_are_armed_once_for_a_step_that_is_done_again() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), LATE]
+    play(theatre, checkpoints=[1])
+    assert theatre.injector.armed == [0, 1, 2, 3]
+
+
+WRITE = click("#buy", effect="write", done_when="json('env', 'bought') == true")
+BLIND = click("#buy", effect="write")
+
+
+def bought(theatre: Theatre) -> Any:
+    def act(_: Any) -> Passed:
+        theatre.world.environment["bought"] = True
+        return Passed()
+
+    return act
+
+
+def test_a_write_that_stands_is_not_done_again_after_a_rewind() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), bought(theatre), LATE]
+    result = play(theatre, checkpoints=[1], steps=[click("#a"), WRITE, click("#c")])
+    assert acts(theatre) == ["#a", "#buy", "#c", "#c"]
+    assert result.ok
+    assert "effect_already_done" in types(result)
+
+
+def test_what_a_write_remembered_is_remembered_again_when_it_is_not_done_again() -> None:
+    theatre = Theatre()
+    theatre.session.page["text #id"] = "ORD-1"
+    write = {**WRITE, "remember": {"order": "text('#id')"}}
+    theatre.session.script = [bought(theatre), lambda _: theatre.session.page.clear() or LATE]
+    result = play(theatre, checkpoints=[0], steps=[write, click("#c")])
+    assert acts(theatre) == ["#buy", "#c", "#c"]
+    assert result.memory == {"order": "ORD-1"}
+
+
+def test_a_write_is_done_again_when_the_environment_was_put_back() -> None:
+    theatre = Theatre()
+    theatre.world.whole = True
+    theatre.session.script = [Passed(), bought(theatre), LATE]
+    result = play(theatre, checkpoints=[1], steps=[click("#a"), BLIND, click("#c")])
+    assert acts(theatre) == ["#a", "#buy", "#c", "#buy", "#c"]
+    assert result.ok
+
+
+def test_an_environment_that_was_not_put_back_whole_leaves_a_blind_write_unknown() -> None:
+    theatre = Theatre()
+    theatre.world.whole, theatre.world.restoring = True, ("env: shop.orders: differs",)
+    theatre.session.script = [Passed(), bought(theatre), LATE]
+    result = play(theatre, checkpoints=[1], steps=[click("#a"), BLIND, click("#c")])
+    assert acts(theatre) == ["#a", "#buy", "#c"]
+    assert result.failure is not None
+    assert result.failure.code == "OUTCOME_UNKNOWN"
+
+
+def test_a_write_without_done_when_is_not_gone_back_over() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), Passed(), LATE]
+    result = play(theatre, checkpoints=[1], steps=[click("#a"), BLIND, click("#c")])
+    assert acts(theatre) == ["#a", "#buy", "#c"]
+    assert result.failure is not None
+    assert "step 1 is a write without `done_when`" in result.failure.message
+
+
+@pytest.mark.parametrize(("whole", "code"), [(False, "OUTCOME_UNKNOWN"), (True, None)])
+def test_a_write_that_timed_out_with_unknown_effect(whole: bool, code: str | None) -> None:
+    theatre = Theatre()
+    theatre.world.whole = whole
+    theatre.session.script = [LATE_AND_UNSURE]
+    result = play(theatre, checkpoints=[0], steps=[BLIND])
+    assert (result.failure.code if result.failure else None) == code
+    assert len(theatre.session.acts) == (2 if whole else 1)
+
+
+CRASHES = {"on_browser_crash": "restart_from_checkpoint"}
+
+
+def test_a_lost_browser_starts_again_from_the_checkpoint() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), Passed(), CRASH]
+    result = play(theatre, checkpoints=[1], error_recovery=CRASHES)
+    assert acts(theatre) == ["#a", "#b", "#c", "#b", "#c", "#d"]
+    assert [restart for _, restart in theatre.session.restored] == [True]
+    assert types(result) == ["browser_restarted", "checkpoint_restored"]
+
+
+def test_without_a_checkpoint_a_lost_browser_starts_from_the_first_step() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), CRASH]
+    result = play(theatre, error_recovery=CRASHES)
+    assert acts(theatre) == ["#a", "#b", "#a", "#b", "#c", "#d"]
+    assert theatre.session.restored == [(None, True)]
+    assert result.ok
+
+
+def test_the_third_crash_within_five_minutes_is_permanent() -> None:
+    theatre = Theatre()
+    theatre.session.script = [CRASH, CRASH, CRASH]
+    result = play(theatre, error_recovery=CRASHES)
+    assert acts(theatre) == ["#a"] * 3
+    assert result.failure is not None
+    assert "3 times within 5 minutes" in result.failure.message
+
+
+def test_crashes_far_apart_are_not_permanent() -> None:
+    theatre = Theatre()
+
+    def crash_later(_: Any) -> Failure:
+        theatre.clock.time += 200
+        return CRASH
+
+    theatre.session.script = [crash_later, crash_later, crash_later]
+    result = play(theatre, error_recovery=CRASHES, timeout=3600, step_timeout=300)
+    assert acts(theatre) == ["#a"] * 4 + ["#b", "#c", "#d"]
+    assert result.ok
+
+
+def test_a_crash_while_a_precondition_is_looked_at_starts_with_the_preconditions_again() -> None:
+    theatre = Theatre()
+    looks: list[int] = []
+
+    def page(_: float) -> Any:
+        looks.append(1)
+        if len(looks) == 1:
+            raise_failed()
+        return "x"
+
+    theatre.session.page["title"] = page
+    result = play(theatre, error_recovery=CRASHES, preconditions=["title() == 'x'"])
+    assert result.ok
+    assert len(looks) == 2
+
+
+def raise_failed() -> None:
+    from harness.failure import Failed
+
+    raise Failed(CRASH)
+
+
+def test_skip_step_goes_on_after_a_step_that_was_too_late() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), LATE]
+    result = play(theatre, error_recovery={"on_timeout": "skip_step"})
+    assert acts(theatre) == ["#a", "#b", "#c", "#d"]
+    assert (result.final_state, types(result)) == ("partial_success", ["step_skipped"])
+    assert theatre.archive.kept == []
+
+
+def test_skip_step_does_not_skip_the_end_of_the_task() -> None:
+    theatre = Theatre()
+
+    def slow(_: Any) -> Passed:
+        theatre.clock.time += 20
+        return Passed()
+
+    theatre.session.script = [slow]
+    result = play(theatre, error_recovery={"on_timeout": "skip_step"}, timeout=10)
+    assert result.failure is not None
+    assert result.failure.code == "TASK_TIMEOUT"

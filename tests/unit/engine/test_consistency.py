@@ -1,0 +1,115 @@
+"""Memory against the environment (DESIGN 4.4): compared, settled by the declared side, or the end."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from harness.failure import Passed
+from harness.record import TaskResult
+from tests.unit.fakes import Theatre
+
+CLICK = {"act": "click", "selector": "#a"}
+BOUND = {"card": "env.last4"}
+
+
+def play(theatre: Theatre, strategy: str | None = None, **spec: Any) -> TaskResult:
+    rules = {"on_state_inconsistency": strategy} if strategy else {}
+    document = {"steps": [CLICK], "state_bindings": BOUND, "memory": {}, "error_recovery": rules, **spec}
+    return asyncio.run(theatre.play(**document))
+
+
+def theatre(here: Any, there: Any) -> Theatre:
+    made = Theatre()
+    made.world.entries_["card"] = here
+    made.world.environment["last4"] = there
+    return made
+
+
+def types(result: TaskResult) -> list[str]:
+    return [warning.type for warning in result.warnings]
+
+
+def test_what_agrees_is_not_spoken_of() -> None:
+    result = play(theatre("1234", 1234))
+    assert (result.final_state, result.warnings) == ("completed", ())
+    assert len(result.history) == 1
+
+
+@pytest.mark.parametrize("strategy", [None, "trust_env"])
+def test_trust_env_writes_memory(strategy: str | None) -> None:
+    stage = theatre("1234", "7777")
+    result = play(stage, strategy)
+    assert stage.world.entries_["card"] == "7777"
+    assert types(result) == ["state_inconsistency_resolved"]
+    assert result.warnings[0].details == {"trusted": "environment", "memory": "1234", "environment": "7777"}
+    assert result.final_state == "completed"
+
+
+def test_trust_memory_writes_the_environment_through_its_channel() -> None:
+    stage = theatre("1234", "7777")
+    result = play(stage, "trust_memory")
+    assert stage.world.environment["last4"] == "1234"
+    assert result.warnings[0].details["trusted"] == "memory"
+
+
+def test_abort_ends_the_task_with_both_values() -> None:
+    result = play(theatre("1234", "7777"), "abort")
+    assert (result.final_state, result.failed_index) == ("aborted", 0)
+    assert result.failure is not None
+    assert result.failure.code == "STATE_INCONSISTENT"
+    assert result.failure.type == "state_inconsistency"
+    assert result.failure.assertion is not None
+    assert (result.failure.assertion.actual, result.failure.assertion.expected) == ("1234", "7777")
+
+
+@pytest.mark.parametrize(("choice", "kept"), [("environment", "7777"), ("memory", "1234")])
+def test_a_person_decides(choice: str, kept: str) -> None:
+    stage = theatre("1234", "7777")
+    asked: list[str] = []
+
+    async def ask(question: str, choices: tuple[str, ...]) -> str:
+        asked.append(question)
+        assert choices == ("environment", "memory")
+        return choice
+
+    stage.ask = ask
+    result = play(stage, "manual_resolution")
+    assert result.ok
+    assert (stage.world.entries_["card"], stage.world.environment["last4"]) == (kept, kept)
+    assert "1234" in asked[0]
+    assert "7777" in asked[0]
+
+
+def test_without_a_person_manual_resolution_fails_with_both_values() -> None:
+    result = play(theatre("1234", "7777"), "manual_resolution")
+    assert result.final_state == "failed"
+    assert result.failure is not None
+    assert '\'card\' is "1234", env last4 is "7777"; nobody was there to decide' in result.failure.message
+
+
+def test_what_is_not_remembered_yet_is_not_compared() -> None:
+    stage = Theatre()
+    stage.world.environment["last4"] = "7777"
+    assert play(stage, "abort").ok
+
+
+def test_looking_steps_are_not_followed_by_a_comparison_but_the_end_is() -> None:
+    stage = theatre("1234", "7777")
+    result = play(stage, "abort", steps=[{"act": "wait", "selector": "#a"}, {**CLICK, "effect": "read"}])
+    assert result.failed_index == 2
+    assert len(stage.session.acts) == 2
+
+
+def test_a_binding_is_compared_after_the_step_that_changed_it() -> None:
+    stage = theatre("1234", "1234")
+
+    def change(_: Any) -> Passed:
+        stage.world.environment["last4"] = "7777"
+        return Passed()
+
+    stage.session.script = [change]
+    result = play(stage, "abort", steps=[CLICK, CLICK])
+    assert result.failed_index == 0

@@ -1,0 +1,168 @@
+"""What must hold before the first step: repaired, skipped, or the end (specs/003 4.5, DESIGN 4.4)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from harness.failure import Failure, Passed
+from harness.record import TaskResult
+from harness.spec.loaded import Loaded
+from harness.spec.origin import Origin
+from harness.spec.task import TaskSpec
+from tests.unit.fakes import Theatre
+
+HOME = "mem('address.primary') == 'home'"
+REPAIR = {"on_precondition_fail": "attempt_repair"}
+
+
+def play(theatre: Theatre, **spec: Any) -> TaskResult:
+    return asyncio.run(theatre.play(**{"preconditions": [HOME], "error_recovery": REPAIR, **spec}))
+
+
+def types(result: TaskResult) -> list[str]:
+    return [warning.type for warning in result.warnings]
+
+
+def other(task_id: str, **spec: Any) -> Loaded:
+    document = {"task_id": task_id, "steps": [{"act": "click", "selector": f"#{task_id}"}], **spec}
+    return Loaded(TaskSpec.model_validate(document), Path(f"{task_id}.task.yaml"), Origin(task_id))
+
+
+def test_abort_with_warning_does_nothing_of_the_task() -> None:
+    theatre = Theatre()
+    result = play(theatre, error_recovery={})
+    assert (result.final_state, theatre.session.acts) == ("aborted", [])
+    assert theatre.archive.kept[0][1].step_index == -1
+
+
+def test_memory_values_repair_a_precondition() -> None:
+    theatre = Theatre()
+    result = play(theatre, repairs=[{"memory": {"address.primary": "home"}}])
+    assert result.final_state == "completed"
+    assert types(result) == ["precondition_repaired"]
+    assert result.memory == {"address.primary": "home"}
+    assert len(theatre.session.acts) == 1
+
+
+def test_repaired_means_looked_at_again_and_true() -> None:
+    theatre = Theatre()
+    result = play(theatre, repairs=[{"memory": {"address.primary": "elsewhere"}}])
+    assert result.final_state == "aborted"
+    assert result.failure is not None
+    assert result.failure.code == "PRECONDITION_NOT_MET"
+    assert result.failed_index == -1
+    assert theatre.session.acts == []
+
+
+def test_a_repair_is_only_for_the_precondition_it_names() -> None:
+    theatre = Theatre()
+    theatre.world.entries_["b"] = 2
+    repairs = [
+        {"precondition": "mem('b') == 2", "memory": {"b": 2, "used": "b"}},
+        {"precondition": "mem('a') == 1", "memory": {"a": 1}},
+    ]
+    result = play(theatre, preconditions=["mem('a') == 1", "mem('b') == 2"], repairs=repairs)
+    assert result.memory == {"a": 1, "b": 2}
+
+
+def test_steps_repair_a_precondition() -> None:
+    theatre = Theatre()
+    theatre.session.page["text #x"] = "home"
+    steps = [
+        {"act": "click", "selector": "#fix"},
+        {"act": "wait", "value": 0, "remember": {"address.primary": "text('#x')"}},
+    ]
+    result = play(theatre, repairs=[{"steps": steps}])
+    assert result.ok
+    assert [step.act for _, step, *_ in theatre.session.acts] == ["click", "wait", "open"]
+    assert [record.index for record in result.history] == [-1, -1, -1, 0]
+
+
+def test_a_repair_that_fails_is_told_with_the_precondition() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("INVALID_INPUT", "no such button")]
+    result = play(theatre, repairs=[{"steps": [{"act": "click", "selector": "#fix"}]}])
+    assert result.final_state == "aborted"
+    assert result.failure is not None
+    assert "its repair failed: no such button" in result.failure.message
+
+
+def test_a_task_repairs_a_precondition_in_the_same_world() -> None:
+    theatre = Theatre()
+    theatre.find = {"SETUP": other("SETUP", memory={"address.primary": "home"})}.get
+    plans: list[Any] = []
+
+    async def stage(plan: Any, folder: Any) -> Any:
+        plans.append(plan)
+        theatre.stage = None
+        opened = await theatre._stage(plan, folder)
+        theatre.stage = stage
+        return opened
+
+    theatre.stage = stage
+
+    def set_up(_: Any) -> Passed:
+        theatre.world.entries_["address.primary"] = "home"
+        return Passed()
+
+    theatre.session.script = [set_up]
+    result = play(theatre, repairs=[{"task": "SETUP"}])
+    assert result.ok
+    assert [plan.task_id for plan in plans] == ["T-1", "SETUP"]
+    assert plans[1].world == plans[0].world
+    assert (plans[0].fresh, plans[1].fresh) == (True, False)
+    assert [event.plan.task_id for event in theatre.events].count("SETUP") == 0
+
+
+def test_a_task_that_repairs_and_fails_is_told() -> None:
+    theatre = Theatre()
+    theatre.find = {"SETUP": other("SETUP")}.get
+    theatre.session.script = [Failure("INVALID_INPUT", "no such button")]
+    result = play(theatre, repairs=[{"task": "SETUP"}])
+    assert result.failure is not None
+    assert "SETUP: no such button" in result.failure.message
+
+
+def test_without_any_repair_the_task_says_so() -> None:
+    result = play(Theatre())
+    assert result.failure is not None
+    assert "no repair is declared for it" in result.failure.message
+
+
+def test_the_hook_repairs_with_memory_values() -> None:
+    theatre = Theatre()
+    asked: list[Any] = []
+
+    async def hook(plan: Any, precondition: str, memory: Any) -> Any:
+        asked.append((plan.task_id, precondition, dict(memory)))
+        return {"address.primary": "home"}
+
+    theatre.repair = hook
+    result = play(theatre, memory={})
+    assert result.ok
+    assert asked == [("T-1", HOME, {})]
+
+
+def test_a_hook_that_cannot_repair_is_no_repair() -> None:
+    theatre = Theatre()
+
+    async def hook(*_: Any) -> bool:
+        return False
+
+    theatre.repair = hook
+    result = play(theatre)
+    assert result.failure is not None
+    assert "no repair is declared for it" in result.failure.message
+
+
+def test_skip_task_leaves_the_task_out() -> None:
+    theatre = Theatre()
+    result = play(theatre, error_recovery={"on_precondition_fail": "skip_task"})
+    assert "Precondition not met" in result.skipped
+    assert (result.ok, result.failure, result.error) == (False, None, None)
+    assert theatre.archive.kept == []
+    assert theatre.archive.passes == []
+    assert len(theatre.archive.skips) == 1
+    assert theatre.session.closed

@@ -1,0 +1,59 @@
+"""Which node ids stay on one worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from harness.pytest_plugin.xdist import group_names
+from tests.unit.spec.files import task, write
+
+CASES = {"goal": "${param.x}", "parametrize": {"x": ["a", "b"]}}
+
+
+def put(folder: Path, name: str, **fields: Any) -> None:
+    write(folder, task(task_id=name, **fields), f"{name}.task.json")
+
+
+def ids(*names: str) -> list[str]:
+    return [f"{name.partition('[')[0]}.task.json::{name}" for name in names]
+
+
+def test_cases_are_dealt_one_by_one(tmp_path: Path) -> None:
+    put(tmp_path, "T", **CASES)
+    found = group_names(tmp_path, ids("T[a]", "T[b]"))
+    assert len(set(found.values())) == 2
+
+
+def test_cases_stay_together_where_files_do(tmp_path: Path) -> None:
+    put(tmp_path, "T", **CASES)
+    put(tmp_path, "U")
+    found = group_names(tmp_path, ids("T[a]", "T[b]", "U"), by_file=True)
+    assert found[ids("T[a]")[0]] == found[ids("T[b]")[0]] != found[ids("U")[0]]
+
+
+def test_cases_of_an_episode_and_those_depended_on_stay_together(tmp_path: Path) -> None:
+    put(tmp_path, "T", **CASES)
+    put(tmp_path, "E", **CASES, episode_id="e")
+    put(tmp_path, "A", dependencies=["T"])
+    put(tmp_path, "B", dependencies=["T[b]"])
+    put(tmp_path, "F", episode_id="e")
+    everything = ids("T[a]", "T[b]", "E[a]", "E[b]", "A", "B", "F")
+    found = group_names(tmp_path, everything)
+    assert {found[name] for name in ids("T[a]", "T[b]", "A", "B")} == {found[ids("A")[0]]}
+    assert {found[name] for name in ids("E[a]", "E[b]", "F")} == {found[ids("F")[0]]}
+    assert len(set(found.values())) == 2
+
+
+def test_a_directory_named_as_a_dependency_ties_too(tmp_path: Path) -> None:
+    write(tmp_path / "login", task(task_id="L-1"), "task_spec.json")
+    put(tmp_path, "A", dependencies=["login"])
+    found = group_names(tmp_path, ["login/task_spec.json::L-1", *ids("A")])
+    assert len(set(found.values())) == 1
+
+
+def test_only_tasks_that_are_there_have_a_group(tmp_path: Path) -> None:
+    put(tmp_path, "T", **CASES)
+    write(tmp_path, "steps: 3\n", "broken.task.yaml")
+    asked = ["test_a.py::test_b", "broken.task.yaml::X", *ids("T[a]", "T[zz]")]
+    assert list(group_names(tmp_path, asked)) == ids("T[a]")
