@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from harness.agents.scripted import ScriptedAgent
+from harness.agents.registry import Agents
 from harness.browser.launch import Browsers
 from harness.browser.request import SessionRequest
 from harness.engine import run_task
@@ -55,6 +55,7 @@ class Harness:
         self.channels = Channels(settings.channels, hosts=self.services.hosts, root=settings.root)
         self._temp = tempfile.TemporaryDirectory(prefix="taskspec-", ignore_cleanup_errors=True)
         self.browsers = Browsers(settings.browser, self.clock, temp=Path(self._temp.name))
+        self.agents = Agents(settings.agents, settings.root)
         self.memory = MemoryStore(Path(self._temp.name) / "memory.sqlite3")
         self.redactor = Redactor((), settings.redact)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
@@ -83,7 +84,9 @@ class Harness:
 
     def _ports(self, plan: Plan, emit: Callable[[Event], None], people: People) -> Ports:
         random = Random(plan.spec.seed).random
-        return Ports(self._stage, ScriptedAgent(), self.archive, self.clock, emit, random, people.ask, people.repair)
+        return Ports(
+            self._stage, self.agents.agent(None), self.archive, self.clock, emit, random, people.ask, people.repair
+        )
 
     async def _stage(self, plan: Plan, folder: Path) -> Stage:
         await self.start()

@@ -15,7 +15,7 @@ from harness.browser.fields import type_text
 from harness.browser.navigation import open_url
 from harness.browser.options import select
 from harness.browser.pages import dialog, screenshot, switch_page
-from harness.browser.pointer import check, click, drag, hover, uncheck
+from harness.browser.pointer import act_to_the_end, check, click, drag, hover, uncheck
 from harness.browser.scene import wanted_text
 from harness.browser.transfer import download, upload
 from harness.spec.steps import (
@@ -60,7 +60,7 @@ async def press(attempt: Attempt, step: Press) -> Details:
     """On an element, which gets the focus; else on what has it, in a frame when one is named."""
     if step.selector is not None:
         target = attempt.locator(step.selector, step.frame)
-        await attempt.act(lambda ms: target.press(step.value, timeout=ms))
+        await act_to_the_end(attempt, lambda ms: target.press(step.value, timeout=ms))
         return {}
     if step.frame is not None:
         root = attempt.locator(":root", step.frame)
@@ -73,7 +73,7 @@ async def submit(attempt: Attempt, step: Submit) -> Details:
     """A submit button is clicked; of anything else the form is submitted, after the browser's own validation."""
     target = attempt.locator(step.selector, step.frame)
     if await _is_button(attempt, target):
-        await attempt.act(lambda ms: target.click(timeout=ms))
+        await act_to_the_end(attempt, lambda ms: target.click(timeout=ms))
         return {}
     await attempt.act(lambda ms: target.evaluate(_SUBMIT, timeout=ms))
     await _committed(attempt)

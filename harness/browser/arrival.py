@@ -10,7 +10,8 @@ from harness.browser.exchange import Exchange
 
 def document_of(exchanges: Sequence[Exchange], url: str) -> Exchange | None:
     """The last request for the page with this URL; None for one that a script has only renamed, or long ago."""
-    return next((exchange for exchange in reversed(exchanges) if _bare(exchange.url) == _bare(url)), None)
+    bare = _bare(url)
+    return next((exchange for exchange in reversed(exchanges) if _bare(exchange.url) == bare), None)
 
 
 def hops_to(exchanges: Sequence[Exchange], url: str) -> tuple[Exchange, ...]:

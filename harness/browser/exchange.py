@@ -13,8 +13,6 @@ class Exchange:
     url: str
     method: str
     started: datetime
-    navigation: bool = False
-    """Whether the main frame of the page that is acted on asks for a document."""
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     error: str | None = None

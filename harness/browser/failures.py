@@ -46,7 +46,8 @@ async def failure_of(error: Exception, scene: Scene) -> Failure:
         failure = await unanswered(scene)
     if failure is None:
         failure = await _live(error, text, scene)
-        failure = refused_page(failure, scene) or await session_lost(failure, scene) or failure
+        failure = _elsewhere(scene, failure.effect) or _refused_page(failure, scene) or failure
+        failure = await session_lost(failure, scene) or failure
     return replace(failure, selector=failure.selector or scene.selector, cause=error)
 
 
@@ -156,7 +157,7 @@ def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
     """Why an element could not be acted on, from what the page and the call log say."""
     details: dict[str, Any] = {"url": scene.page.url, "call_log": log.tail}
     if log.effect is not Effect.NONE:
-        return replace(timed_out(scene), details=details, effect=log.effect)
+        return navigation_failure(scene) or replace(timed_out(scene), details=details, effect=log.effect)
     if facts is None:
         return replace(timed_out(scene), details=details)
     if facts.frame_missing:
@@ -171,10 +172,6 @@ def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
 
 def _not_ready(scene: Scene, facts: Facts, log: CallLog, details: dict[str, Any]) -> Failure:
     selector = scene.selector
-    if log.says(r"did not find some options"):
-        options = list(facts.options or ())
-        message = f"{selector} has no such option ({scene.what}); it has: {', '.join(options)}"
-        return Failure("OPTION_NOT_FOUND", message, details=details | {"options": options})
     covering = log.covering or facts.covered_by
     if not facts.visible or (log.says(_HIDDEN) and not covering):
         return Failure("ELEMENT_HIDDEN", f"{selector} is not visible", details=details)
@@ -188,7 +185,7 @@ def _not_ready(scene: Scene, facts: Facts, log: CallLog, details: dict[str, Any]
     return replace(timed_out(scene), details=details)
 
 
-def refused_page(failure: Failure, scene: Scene) -> Failure | None:
+def _refused_page(failure: Failure, scene: Scene) -> Failure | None:
     """A missing element on a page that the site refused (401, 403), which an earlier step may have opened.
 
     Its answer may come only after the step that asked for it: a list or a box that submits its form as it changes.
@@ -206,11 +203,14 @@ def navigation_failure(scene: Scene) -> Failure | None:
     Only what is known by now is judged: an act that started no navigation waits for none.
     """
     navigation = scene.watch.navigation
-    failure = _unopened(navigation, scene) if navigation else None
-    stray = strayed(scene.watch.elsewhere, scene.allowed) if scene.allowed else None
-    if failure is None and stray is not None:
-        failure = policy_failure(stray.url, {"method": stray.method}, Effect.DONE)
+    failure = (_unopened(navigation, scene) if navigation else None) or _elsewhere(scene, Effect.DONE)
     return replace(failure, selector=scene.selector) if failure else None
+
+
+def _elsewhere(scene: Scene, effect: Effect) -> Failure | None:
+    """Another page, a popup, was to leave the allowed domains: that outweighs whatever else failed."""
+    stray = strayed(scene.watch.elsewhere, scene.allowed)
+    return policy_failure(stray.url, {"method": stray.method}, effect) if stray else None
 
 
 def _unopened(navigation: Exchange, scene: Scene) -> Failure | None:

@@ -2,6 +2,7 @@
 
 Fields are found in open shadow roots and in frames of the same origin too. A field's place is its address: `#id`, else
 tag and name (of boxes also the value), else the tag; `:nth(n)` when that says several; `host >> field` inside of one.
+Hidden fields are the page's own, and left alone.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ _READ = (
   };
   const fields = [];
   for (const [place, [e, kind]] of found) {
-    const secret = e.type === 'password' || /password|one-time-code|^cc-/.test(e.getAttribute('autocomplete') || '');
+    const secret = e.type === 'password' || /password|one-time-code|\\bcc-/.test(e.getAttribute('autocomplete') || '');
     fields.push([place, kind, secret, kind === 'file' ? await filesOf(e) : valueOf(e, kind)]);
   }
   let session = {};

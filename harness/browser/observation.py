@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 from harness.browser.checkpoint import open_pages
+from harness.browser.reading import read_between_pages
 from harness.browser.tab import Tab
 from harness.browser.transfer import free_path
 from harness.ports import Observation
@@ -13,13 +14,15 @@ from harness.resilience import Clock, Deadline
 
 
 async def look(tab: Tab, folder: Path, until: Deadline, clock: Clock, *, screenshot: bool) -> Observation:
-    """What is there now. Each `[ref=e12]` of the ARIA snapshot works as the selector `aria-ref=e12`, in frames too.
+    """What is there, once no navigation is under way.
 
+    Each `[ref=e12]` of the ARIA snapshot works as the selector `aria-ref=e12`, those of frames (`f1e2`) too.
     The caller bounds it. Raises what Playwright raises.
     """
-    ms = max(1.0, 1000 * until.left(clock.now()))
-    aria = await tab.page.aria_snapshot(mode="ai", timeout=ms)
-    title = await tab.page.title()
+    await tab.watch.settled()
+    await tab.page.wait_for_load_state("domcontentloaded", timeout=0)
+    aria = await tab.page.aria_snapshot(mode="ai", timeout=max(1.0, 1000 * until.left(clock.now())))
+    title = await read_between_pages(tab.page, "title", None, None, clock)
     pages, current = open_pages(tab)
     return Observation(
         url=tab.page.url,

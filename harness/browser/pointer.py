@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.attempt import Attempt
+from harness.browser.attempt import LEAST_SECONDS, Attempt
+from harness.browser.call_log import CallLog
 from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.scene import seconds
 from harness.failure import Effect, Failed, Failure
@@ -22,8 +23,24 @@ DRAG_MOVES = 10
 
 async def click(attempt: Attempt, step: Click) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
-    await attempt.act(lambda ms: target.click(timeout=ms, force=step.force))
+    await act_to_the_end(attempt, lambda ms: target.click(timeout=ms, force=step.force))
     return {}
+
+
+async def act_to_the_end(attempt: Attempt, call: Callable[[int], Awaitable[object]]) -> None:
+    """`attempt.act`; a popup that closes itself when it is acted on has done what it was to do."""
+    try:
+        await attempt.act(call)
+    except PlaywrightError as error:
+        if not _closed_by(attempt, CallLog.of(error.message)):
+            raise
+
+
+def _closed_by(attempt: Attempt, log: CallLog) -> bool:
+    """Whether the page is gone since the act was performed, and the browser and another page are still there."""
+    browser = attempt.tab.context.browser
+    left = browser is not None and browser.is_connected() and attempt.tab.context.pages
+    return attempt.page.is_closed() and bool(left) and log.effect is not Effect.NONE
 
 
 async def hover(attempt: Attempt, step: Hover) -> Mapping[str, Any]:
@@ -45,18 +62,24 @@ async def uncheck(attempt: Attempt, step: Uncheck) -> Mapping[str, Any]:
 
 
 async def drag(attempt: Attempt, step: Drag) -> Mapping[str, Any]:
-    """Press on one element, move to the other one, let go. Both must be there before anything is pressed."""
+    """Press on one element, move to the other one, let go. Both must be there before anything is pressed.
+
+    A drag is not tried twice, and it leaves time to let go.
+    """
     source, place = attempt.locator(step.selector, step.frame), attempt.locator(step.value, step.frame)
     await attempt.act(lambda ms: source.hover(timeout=ms, force=step.force, trial=True))
     await _one_place(attempt, step, place)
+    ms = 1000 * max(LEAST_SECONDS, attempt.left() - PROBE_SECONDS)
     try:
-        await source.drag_to(place, timeout=attempt.ms(), force=step.force, steps=DRAG_MOVES)
+        await source.drag_to(place, timeout=ms, force=step.force, steps=DRAG_MOVES)
     except PlaywrightError as error:
         await _let_go(attempt)
         if not isinstance(error, PlaywrightTimeoutError) or await _shown(place):
             raise
         message = f"{step.value}, on which {step.selector} is dropped, is not visible"
-        raise Failed(Failure("ACTION_FAILED", message, details={"place": step.value}, effect=Effect.POSSIBLE)) from error
+        raise Failed(
+            Failure("ACTION_FAILED", message, details={"place": step.value}, effect=Effect.POSSIBLE)
+        ) from error
     return {}
 
 
@@ -66,7 +89,9 @@ async def _one_place(attempt: Attempt, step: Drag, place: Locator) -> None:
     try:
         await place.first.wait_for(state="attached", timeout=max(1.0, 1000 * patience))
     except PlaywrightTimeoutError as error:
-        message = f"no element matches {step.value}, on which {step.selector} is dropped (looked for {seconds(patience)})"
+        message = (
+            f"no element matches {step.value}, on which {step.selector} is dropped (looked for {seconds(patience)})"
+        )
         raise Failed(Failure("ACTION_FAILED", message, details={"place": step.value})) from error
     count = await place.count()
     if count > 1:

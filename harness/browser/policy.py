@@ -29,8 +29,10 @@ def refused_hosts(
     """
     if not allowed:
         return ()
-    asked = since(exchanges, document_of(exchanges, page))
-    urls = [exchange.url for exchange in asked if refused(exchange.error)]
+    urls: list[str] = []
+    if any(exchange.error for exchange in exchanges):  # seldom: most pages pay for nothing more
+        asked = since(exchanges, document_of(exchanges, page))
+        urls += [exchange.url for exchange in asked if refused(exchange.error)]
     urls += filter(None, map(_refused_socket, lines))
     return tuple(sorted({host_of(url) for url in urls if not allows(url, allowed)}))
 

@@ -47,7 +47,7 @@ class PageWatch:
         self._dialogs = Dialogs(self._complain)
         self.elsewhere: deque[Exchange] = deque(maxlen=POPUPS)
         """Documents that other pages asked for since the step began; of pages that are being opened, too."""
-        self.popups: deque[str] = deque(maxlen=POPUPS)
+        self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
         self.lines: deque[Line] = deque(maxlen=CONSOLE_LINES)
         self.exchanges: deque[Exchange] = deque(maxlen=NETWORK_ENTRIES)
 
@@ -65,8 +65,7 @@ class PageWatch:
     def follow(self, page: Page) -> None:
         """From now on this is the page that is acted on; what it did until now belongs to the step that says so."""
         left, self._current = self._current, self._frames.get(page) or self._add(page)
-        for request, exchange in self._open:
-            exchange.navigation = self._asking(request) is self._current
+        self._popups = deque((entry for entry in self._popups if entry[0] is not page), maxlen=POPUPS)
         if left.page.is_closed():
             self._frames.pop(left.page, None)
 
@@ -107,6 +106,11 @@ class PageWatch:
         return next((exchange for request, exchange in waiting if _frameless(request)), None)
 
     @property
+    def popups(self) -> tuple[str, ...]:
+        """URLs of the pages that were opened, and that no step has turned to."""
+        return tuple(url for _, url in self._popups)
+
+    @property
     def dialogs(self) -> list[dict[str, str]]:
         """Dialogs since the step began, with the answers given."""
         return self._dialogs.told
@@ -140,16 +144,16 @@ class PageWatch:
         for request, exchange in self._open:
             if self._asking(request) is opened:
                 opened.adopt(exchange)
-        self.popups.append(page.url[:LINE_LENGTH])
+        self._popups.append((page, page.url[:LINE_LENGTH]))
 
     def _on_request(self, request: Request) -> None:
         frame = self._asking(request)
-        exchange = Exchange(request.url, request.method, self._clock.wall(), navigation=frame is self._current)
+        exchange = Exchange(request.url, request.method, self._clock.wall())
         self.exchanges.append(exchange)
         self._open.append((request, exchange))
         if frame:
             frame.began(exchange)
-        if not exchange.navigation and (frame or _frameless(request)):
+        if frame is not self._current and (frame or _frameless(request)):
             self.elsewhere.append(exchange)
 
     def _asking(self, request: Request) -> MainFrame | None:

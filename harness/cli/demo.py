@@ -10,6 +10,11 @@ import urllib.request
 from collections.abc import Callable
 from http.client import HTTPException
 from types import FrameType
+from typing import Annotated
+
+import typer
+
+from harness.cli.demo_settings import PORT, settings_text
 
 HEALTH_SECONDS = 3
 
@@ -26,14 +31,13 @@ success_criteria:
   - "text('.product-grid') includes 'Logitech M185'"
 """
 
-SETTINGS = """\
-# pyproject.toml
-[tool.harness.services.demo]
-command = ["{python}", "-m", "harness.demo", "--port", "PORT"]
-hosts = HOSTS
-health = "http://world.local/health"
-identity = { service = "taskspec-demo" }
-"""
+
+def demo(port: Annotated[int, typer.Option(help="First of their ports.")] = PORT) -> None:
+    """Start the demo sites and show a task to try; Ctrl-C ends them.
+
+    Example: harness demo --port 9000
+    """
+    raise typer.Exit(run_demo(port))
 
 
 def run_demo(port: int) -> int:
@@ -99,8 +103,7 @@ def _running(port: int) -> dict[str, int] | None:
 
 def _welcome(hosts: dict[str, int], headline: str) -> str:
     places = "\n".join(f"  {host:12} http://127.0.0.1:{port}/" for host, port in hosts.items())
-    table = "{ " + ", ".join(f'"{host}" = {port}' for host, port in hosts.items()) + " }"
-    settings = SETTINGS.replace("PORT", str(min(hosts.values()))).replace("HOSTS", table)
+    settings = f"# pyproject.toml\n{settings_text(hosts)}"
     return (
         f"{headline} (bank: demo / demo-pass):\n{places}\n\n"
         f"A task to try, in an empty folder:\n\n{TASK}\n{settings}\n"

@@ -11,7 +11,7 @@ import regex
 
 LONGEST = 1_000
 LARGEST = 10_000
-SECONDS = 1.0
+SECONDS = 0.4
 SHORTEST_SECONDS = 0.01
 
 _CHARACTER = re.compile(r"\\.|\[\^?\]?(?:[^\\\[\]]|\\.)*\]", re.DOTALL)  # an escape, or a set without sets inside

@@ -12,7 +12,7 @@ from harness.record import Rewound
 from harness.recovery import GiveUp
 
 SAVE_SECONDS = 10.0
-LEAST_SECONDS = 5.0
+LEAST_SECONDS = 10.0
 """Going back takes a new page: it gets so many seconds even when the limits are nearly over."""
 
 

@@ -47,7 +47,7 @@ _ROWS: tuple[Row, ...] = (
     _network("NET_TIMEOUT", _T.NETWORK_TIMEOUT, "The server accepted the connection and did not answer in time.",
              "The site hangs: look at its log, or raise `step_timeout`."),
     _network("NET_CONNECTION_RESET", _T.UNKNOWN, "The server broke the connection off.",
-             "The site crashed or a proxy cut the connection: look at its log."),
+             "The site crashed, or a proxy cut the connection, or (over https) the site is down: look at its log."),
     _network("NET_EMPTY_RESPONSE", _T.UNKNOWN, "The server closed the connection without an answer.",
              "The site crashed while answering: look at its log."),
     _network("NET_OFFLINE", _T.UNKNOWN, "The browser is offline.", "Check the machine's network."),

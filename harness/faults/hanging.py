@@ -7,7 +7,7 @@ from harness.spec.faults import Hang
 
 
 class Hanging:
-    """Takes requests once it is armed. Raises Failed(INVALID_INPUT) for a pattern that cannot work."""
+    """Takes requests once it is armed."""
 
     def __init__(self, fault: Hang) -> None:
         self.fault = fault

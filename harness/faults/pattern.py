@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from harness.failure import Failed, Failure
-
 _START = re.compile(r"(?P<scheme>[a-z*]+)://(?:[^/?*]*@)?(?P<authority>[^/?]*)", re.IGNORECASE)
+_PLAIN = {"https": "http", "wss": "ws"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,14 +18,13 @@ class UrlPattern:
 
     @classmethod
     def parse(cls, text: str) -> UrlPattern:
-        """Raises Failed(INVALID_INPUT) for a scheme whose requests cannot be read between browser and site."""
+        """An `https:` pattern holds as `http:`: the gate stands behind the end of TLS."""
         start = _START.match(text)
         if start is None:
             return cls(text, "*")
-        if start["scheme"].lower() in ("https", "wss"):
-            message = f"hang: {text!r}: only http:// and ws:// requests can be made to hang"
-            raise Failed(Failure("INVALID_INPUT", message))
-        return cls(start.group().lower() + text[start.end() :], start["authority"].lower() or "*")
+        scheme = start["scheme"].lower()
+        begin = _PLAIN.get(scheme, scheme) + start.group()[len(scheme) :].lower()
+        return cls(begin + text[start.end() :], start["authority"].lower() or "*")
 
     def may_match(self, host: str) -> bool:
         """Whether some URL of the host can match: `*` may stand for the rest of the host, and for more."""

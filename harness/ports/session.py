@@ -48,7 +48,7 @@ class Observation:
     page: int = 0
     """Place of the current one among them."""
     dialogs: tuple[Mapping[str, str], ...] = ()
-    """Dialogs that came up during the last step: type, message."""
+    """Dialogs that came up during the last step: type, message, answer."""
     last: Outcome | None = None
     """Outcome of the last step; None before the first."""
     screenshot: bytes | None = None

@@ -11,9 +11,12 @@ import pytest
 from harness.pytest_plugin.failures import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.run import perform
 from harness.reporting.allure_labels import entitle, labels
+from harness.spec.interpolate import Scope, interpolate
 from harness.spec.load import Loaded, is_task_file, load_file
-from harness.spec.parametrize import expand
+from harness.spec.parametrize import expand, param
 from harness.spec.problems import SpecError
+from harness.spec.references import as_text
+from harness.spec.task import TaskSpec
 
 CHANNELS: pytest.StashKey[frozenset[str] | None] = pytest.StashKey()
 """Names of the environment channels; None where the project declares none."""
@@ -25,6 +28,12 @@ class TaskItem(pytest.Function):
     loaded: Loaded
     cases: tuple[Loaded, ...]
     """All that its file declares, chosen for this run or not."""
+
+    @property
+    def id(self) -> Any:
+        """pytest 9.2 keeps what stands in brackets apart, and looks for it so in `--lf`; older ones have no `id`."""
+        whole = super().id
+        return type(whole).parse(str(whole))
 
     def reportinfo(self) -> tuple[Path, int, str]:
         return self.path, 0, self.name
@@ -59,11 +68,12 @@ class TaskFile(pytest.Module):
             __tracebackhide__ = True
             perform(request, loaded)
 
-        task.__doc__ = loaded.spec.goal
+        shown = _with_goal(loaded.spec)
+        task.__doc__ = shown.goal
         function: Any = task
         for mark in self._marks(loaded):  # before from_parent: usefixtures is read there
             function = mark(function)
-        entitle(function, loaded.spec)
+        entitle(function, shown)
         item: TaskItem = TaskItem.from_parent(self, name=loaded.spec.task_id, callobj=function)
         item.loaded, item.cases = loaded, cases
         return item
@@ -74,6 +84,14 @@ class TaskFile(pytest.Module):
         for name in names:
             register_mark(self.config, name)
         return [pytest.mark.taskspec, *(getattr(pytest.mark, name) for name in names), *labels(loaded.spec)]
+
+
+def _with_goal(spec: TaskSpec) -> TaskSpec:
+    """The task with its goal as people read it; variables of the environment stay references."""
+    if "${" not in spec.goal:
+        return spec
+    goal = as_text(interpolate(spec.goal, Scope(spec.inputs, spec.persona, param=param(spec))))
+    return spec.model_copy(update={"goal": goal})
 
 
 def register_mark(config: pytest.Config, name: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from itertools import chain
+from pathlib import Path
 
 import pytest
 
-from harness.pytest_plugin.collect import TaskItem
 from harness.pytest_plugin.order import arrange, task_items
 from harness.pytest_plugin.reach import Asked, added_files
 from harness.pytest_plugin.state import STATE
@@ -25,6 +25,7 @@ class WithDependencies:
 
     def __init__(self) -> None:
         self._asked: tuple[Asked, ...] = ()
+        self._added: tuple[Path, ...] = ()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> None:
@@ -34,8 +35,8 @@ class WithDependencies:
             config.pluginmanager.unregister(name="lfplugin-collwrapper")
         self._asked = tuple(Asked.of(argument, config.invocation_params.dir) for argument in config.args)
         folders = [config.rootpath / name for name in config.getini("testpaths")] or [config.rootpath]
-        files = added_files(self._asked, folders, tuple(config.getini("taskspec_files")))
-        config.args = [*config.args, *map(str, files)]
+        self._added = tuple(added_files(self._asked, folders, tuple(config.getini("taskspec_files"))))
+        config.args = [*config.args, *map(str, self._added)]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(
@@ -45,16 +46,20 @@ class WithDependencies:
         collected = list({item.nodeid: item for item in items}.values())
         items[:] = collected
         yield
-        kept = chosen(collected, items, self._asked)
+        kept = chosen(collected, [item for item in items if self._is_asked(item)])
         tell_deselected(config, collected, kept)
         items[:] = kept
         arrange(config.stash[STATE], items)
 
+    def _is_asked(self, item: pytest.Item) -> bool:
+        """Whether the item would have been collected without this option."""
+        return item.path not in self._added or any(each.reaches(item.path, item.name) for each in self._asked)
 
-def chosen(collected: Sequence[pytest.Item], left: Sequence[pytest.Item], asked: Sequence[Asked]) -> list[pytest.Item]:
-    """Of what was collected: what is left of that which was asked for, and all that it depends on."""
+
+def chosen(collected: Sequence[pytest.Item], left: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Of what was collected: what is left of it, and all that this depends on."""
     tasks = {item.loaded.spec.task_id: item for item in task_items(collected)}
-    own = {item for item in left if not isinstance(item, TaskItem) or any(each.covers(item) for each in asked)}
+    own = set(left)
     graph = dependencies([item.loaded for item in tasks.values()])
     wanted = needed((item.loaded.spec.task_id for item in task_items(own)), graph)
     own |= {tasks[task_id] for task_id in wanted}

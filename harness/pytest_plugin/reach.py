@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-import pytest
-
 from harness.spec.load import Loaded, find_tasks, load_file
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
@@ -31,9 +29,6 @@ class Asked:
         before, bracket, after = argument.partition("[")
         path, separator, name = before.partition("::")
         return cls(Path(os.path.normpath(folder / path)), f"{name}{bracket}{after}" if separator else "")
-
-    def covers(self, item: pytest.Item) -> bool:
-        return self.reaches(item.path, item.name)
 
     def reaches(self, path: Path, task_id: str) -> bool:
         """Whether it asks for this task of this file."""

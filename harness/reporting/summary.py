@@ -90,7 +90,7 @@ def _warnings(records: Sequence[TaskRecord]) -> Iterator[str]:
         for record in records
         if record.ok and not record.unexpected
         for warning in record.warnings
-        if warning.get("type") in _TO_ACT_ON
+        if warning.get("type") in _TO_ACT_ON and warning.get("type") not in record.declared
     ]
     if found:
         yield "warnings:"
@@ -111,14 +111,15 @@ def _healed(records: Sequence[TaskRecord]) -> Iterator[str]:
         f"`{warning.get('original_selector')}` -> `{warning.get('successful_fallback')}`{_what(warning)}"
         for record in records
         for warning in record.warnings
-        if warning.get("type") == "fallback_selector_used" and not _declared(warning)
+        if warning.get("type") == "fallback_selector_used"
+        and not (_own_match(warning) or "fallback_selector_used" in record.declared)
     )
     if found:
         yield "healed selectors (update the spec):"
         yield from found
 
 
-def _declared(warning: Mapping[str, object]) -> bool:
+def _own_match(warning: Mapping[str, object]) -> bool:
     """`use_first` and `use_visible` take one of the selector's own matches: nothing is to be changed."""
     original, used = str(warning.get("original_selector")), str(warning.get("successful_fallback"))
     own = used.removesuffix(" >> nth=0")

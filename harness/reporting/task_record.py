@@ -35,6 +35,7 @@ class TaskRecord(BaseModel):
     retries: int = 0
     score: float | None = Field(None, description="0 to 1, of a task that declares scoring checkpoints or rubrics.")
     warnings: tuple[dict[str, JsonValue], ...] = ()
+    declared: tuple[str, ...] = Field((), description="Types of warnings that its `expect` declares.")
     recoveries: tuple[tuple[Family, bool], ...] = Field(
         (), description="Each step that went on after a failure: of which family, and whether that was got over."
     )
@@ -69,6 +70,7 @@ def task_record(
         retries=result.retries,
         score=None if result.score is None else result.score.total,
         warnings=tuple(redactor.json(warning.as_json()) for warning in result.warnings),
+        declared=plan.spec.expect.warnings if plan.spec.expect else (),
         recoveries=tuple(pair for record in result.history for pair in _recoveries(record)),
         artifacts=str(result.artifacts) if result.artifacts else None,
     )

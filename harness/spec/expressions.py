@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
@@ -47,8 +48,11 @@ def reference_problems(spec: TaskSpec, origin: Origin, environ: Mapping[str, str
 
 
 def _scopes(spec: TaskSpec, environ: Mapping[str, str] | None) -> list[Scope]:
-    """What references stand for in each case; at least one."""
-    return [_scope(spec, environ, case.values) for case in cases(spec)] or [_scope(spec, environ, {})]
+    """What references stand for in each case; at least one. Cases that are not alike are told of elsewhere."""
+    values = [case.values for case in cases(spec)] or [{}]
+    if any(each.keys() != values[0].keys() for each in values):
+        values = [dict(chain.from_iterable(each.items() for each in values))]
+    return [_scope(spec, environ, each) for each in values]
 
 
 def _scope(spec: TaskSpec, environ: Mapping[str, str] | None, param: Mapping[str, Any]) -> Scope:

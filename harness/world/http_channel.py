@@ -86,7 +86,7 @@ class HttpChannel:
             raise unreadable(self._name, f"{method} {url}: {error or type(error).__name__}", error) from error
 
     async def _exchange(self, method: str, url: httpx2.URL, world: str, body: Any) -> bytes:
-        target = url if self._port is None else url.copy_with(host=ADDRESS, port=self._port)
+        target = url if self._port is None else url.copy_with(scheme="http", host=ADDRESS, port=self._port)
         headers = {"Host": url.netloc.decode("ascii"), "User-Agent": f"harness-channel harness-world/{world}"}
         content = None
         if body is not None or method == "PUT":

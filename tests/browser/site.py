@@ -97,11 +97,12 @@ WINDOWS = """<!doctype html><title>Windows</title><h1>Windows</h1>
 <form method=post action=/status/503 target=_blank><button id=posted>Post</button></form>
 """
 FILES = """<!doctype html><title>Files</title><p id=out>nothing</p>
-<input id=hidden type=file multiple style="display:none" onchange="out.textContent=[...this.files].map(f=>f.name)">
+<input id=files type=file multiple style="display:none" onchange="out.textContent=[...this.files].map(f=>f.name)">
 <input id=single type=file style="display:none" onchange="out.textContent=[...this.files].map(f=>f.name)">
-<label id=label for=single>Choose</label><button id=many onclick="hidden.click()">Files</button>
+<label id=label for=single>Choose</label><button id=many onclick="files.click()">Files</button>
 <button id=one onclick="single.click()">File</button><button id=none>Nothing</button>
-<a id=blank href=/report.csv target=_blank>in a new page</a><button id=window onclick="window.open('/giving')">Window</button>
+<a id=blank href=/report.csv target=_blank>in a new page</a>
+<button id=window onclick="window.open('/giving')">Window</button>
 <a id=endless href=/endless.csv>endless</a>
 """
 PAGES = {
@@ -115,9 +116,11 @@ PAGES = {
     "/asking": "<title>Asking</title><p id=said></p><script>said.textContent=prompt('name?', 'nobody')</script>",
     "/leaving": "<title>Leaving</title><input id=x><a id=go href=/saved>go</a>"
     "<script>onbeforeunload=e=>e.preventDefault()</script>",
-    "/frames": "<title>Frames</title><button id=beside>Beside</button><iframe id=outer src=/frames/middle width=800 height=500></iframe>",
-    "/frames/middle": "<title>Middle</title><iframe class=twin src=/inner></iframe><iframe class=twin src=/inner></iframe>"
-    "<iframe id=own src=/fields></iframe><iframe id=foreign src=http://other.test/widgets width=700 height=400></iframe>",
+    "/frames": "<title>Frames</title><button id=beside>Beside</button>"
+    "<iframe id=outer src=/frames/middle width=800 height=500></iframe>",
+    "/frames/middle": "<title>Middle</title><iframe class=twin src=/inner></iframe><iframe class=twin src=/inner>"
+    "</iframe><iframe id=own src=/fields></iframe>"
+    "<iframe id=foreign src=http://other.test/widgets width=700 height=400></iframe>",
     "/": FORM,
     "/inner": "<title>Inner</title><button id=in onclick=\"this.textContent='pressed'\">In</button>",
     "/saved": "<title>Saved</title><p id=ok>saved</p>",

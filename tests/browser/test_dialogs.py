@@ -19,9 +19,7 @@ pytestmark = pytest.mark.filterwarnings("default")
         ("#prompt", {"type": "prompt", "message": "who?", "answer": "accept", "text": "me"}, "prompt me"),
     ],
 )
-def test_dialogs_are_accepted_and_told(
-    run: Any, stage: Stage, selector: str, told: dict[str, str], after: str
-) -> None:
+def test_dialogs_are_accepted_and_told(run: Any, stage: Stage, selector: str, told: dict[str, str], after: str) -> None:
     async def body() -> None:
         session = await stage.at()
         outcome = await passed(session, {"act": "click", "selector": selector})

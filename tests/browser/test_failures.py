@@ -281,9 +281,9 @@ def test_a_form_whose_answer_never_comes_says_how_it_was_sent(
 def test_a_step_on_a_page_that_was_lost_before_it(run: Any, stage: Stage, step: dict[str, Any]) -> None:
     async def body() -> None:
         session = await stage.at()
-        page = session._tab.page
-        await page.evaluate("setTimeout(() => location = '/reset', 0)")
-        await page.wait_for_url("chrome-error://chromewebdata/")
+        await session._tab.page.evaluate("setTimeout(() => location = '/reset', 0)")
+        while session.url != "chrome-error://chromewebdata/":
+            await asyncio.sleep(0.02)
         failure = await failed(session, {**step, "selector": "#never"})
         assert (failure.code, failure.effect) == ("NET_CONNECTION_RESET", Effect.NONE)
         assert failure.details["url"] == f"http://{SHOP}/reset"

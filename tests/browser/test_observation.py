@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import Any
 
 import pytest
 
-from tests.browser.stage import SHOP, Stage, passed
+from harness.failure import Failed
+from tests.browser.stage import DEAD, SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -60,5 +62,41 @@ def test_an_empty_page_can_be_seen(run: Any, stage: Stage) -> None:
     async def body() -> None:
         seen = await (await stage.session()).observe(5, screenshot=False)
         assert (seen.url, seen.pages) == ("about:blank", ("about:blank",))
+
+    run(body())
+
+
+def test_the_page_that_comes_is_seen(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        await session._tab.page.evaluate("setTimeout(() => { location.href = '/saved' }, 0); undefined")
+        await session._tab.page.wait_for_event("request")
+        seen = await session.observe(5, screenshot=False)
+        assert (seen.url, seen.title) == (f"http://{SHOP}/saved", "Saved")
+
+    run(body())
+
+
+def test_the_error_page_of_the_browser_can_be_seen(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        await failed(session, {"act": "open", "url": f"http://{DEAD}/"}, within=3)
+        seen = await session.observe(5, screenshot=True)
+        assert seen.url.startswith("chrome-error:")
+        assert seen.screenshot is not None
+
+    run(body())
+
+
+def test_a_server_that_never_answers_ends_the_look_in_time(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        await session._tab.page.evaluate("setTimeout(() => { location.href = '/hang' }, 0); undefined")
+        await session._tab.page.wait_for_event("request")
+        started = time.monotonic()
+        with pytest.raises(Failed) as raised:
+            await session.observe(0.5, screenshot=False)
+        assert raised.value.failure.type == "timeout_step"
+        assert time.monotonic() - started < 0.5 + 0.5
 
     run(body())

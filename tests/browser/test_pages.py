@@ -158,6 +158,7 @@ def test_what_happens_in_the_current_page_is_judged_there(run: Any, stage: Stage
         )
         broken = await failed(session, {"act": "click", "selector": "#reset"}, within=3)
         assert (broken.code, broken.effect) == ("NET_CONNECTION_RESET", Effect.DONE)
+        assert "popups" not in broken.details, "it is the page itself"
         await passed(session, {"act": "switch_page", "value": 0})
         await click(session, "#popup")
 

@@ -78,7 +78,7 @@ def test_download_failures(run: Any, stage: Stage) -> None:
         ("#single", "a.txt", "a.txt"),
         ("#one", "a.txt", "a.txt"),
         ("#many", ["a.txt", "b.txt"], "a.txt,b.txt"),
-        ("#hidden", ["a.txt", "b.txt"], "a.txt,b.txt"),
+        ("#files", ["a.txt", "b.txt"], "a.txt,b.txt"),
     ],
 )
 def test_upload_into_fields_labels_and_file_choosers(

@@ -32,9 +32,7 @@ OWN, FOREIGN = "#outer >>> #own", "#outer >>> #foreign"
     ],
 )
 @pytest.mark.parametrize("path", ["/fields", "/frames"])
-def test_type_into_every_kind_of_field(
-    run: Any, stage: Stage, path: str, selector: str, value: Any, held: str
-) -> None:
+def test_type_into_every_kind_of_field(run: Any, stage: Stage, path: str, selector: str, value: Any, held: str) -> None:
     async def body() -> None:
         session = await stage.at(path)
         frame = OWN if path == "/frames" else None

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any, Never
 
 from harness.criteria import Criterion, CriterionError, Json, PathError, evaluate, parse
+from harness.criteria.vocabulary import MEMORY_FUNCTIONS
 from harness.resilience import Deadline
 from harness.spec.advice.terms import remembered, scopes, shares_memory, touches
 from harness.spec.interpolate import interpolate, interpolate_criterion
@@ -47,7 +48,7 @@ def _true_before(spec: TaskSpec, text: str, every: list[Scope]) -> str:
     if all(_is_precondition(spec, text, scope) for scope in every):
         return "it is a precondition too"
     if all(_holds(spec, text, scope) for scope in every):
-        return "memory is so already, and no step changes it" if "mem" in text else "it always holds"
+        return "memory is so already, and no step changes it" if _reads_memory(text) else "it always holds"
     return ""
 
 
@@ -56,6 +57,10 @@ def _read(text: str, scope: Scope) -> Criterion | None:
         return parse(interpolate_criterion(text, scope, last=False))
     except (CriterionError, PathError):  # a variable has to be filled in first
         return None
+
+
+def _reads_memory(text: str) -> bool:
+    return any(f"{name}(" in text for name in MEMORY_FUNCTIONS) or "${memory." in text
 
 
 def _is_precondition(spec: TaskSpec, text: str, scope: Scope) -> bool:
@@ -67,7 +72,7 @@ def _is_precondition(spec: TaskSpec, text: str, scope: Scope) -> bool:
 def _holds(spec: TaskSpec, text: str, scope: Scope) -> bool:
     """Whether it is true of the memory that stands before the first step, and stays so."""
     criterion = _read(text, scope)
-    if criterion is None or "${" in text and "${env:" in criterion.text or _may_change(spec, criterion):
+    if criterion is None or "${env:" in criterion.text or _may_change(spec, criterion):
         return False
     entries = interpolate(spec.memory, scope)
     asked = evaluate(criterion, MemoryAlone(entries), NoTime(), Deadline.after(0.0, 0.0))

@@ -36,7 +36,10 @@ def _bindings(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """A bound entry is compared once it is in memory."""
     rules = spec.error_recovery
     if "on_state_inconsistency" in rules.model_fields_set and not spec.state_bindings:
-        message, path = "the task has no `state_bindings`: nothing is compared", ("error_recovery", "on_state_inconsistency")
+        message, path = (
+            "the task has no `state_bindings`: nothing is compared",
+            ("error_recovery", "on_state_inconsistency"),
+        )
         yield origin.problem(path, message, hint="it has no effect", key=True, severity="warning")
     if shares_memory(spec) or not spec.steps:
         return

@@ -20,7 +20,10 @@ def promise_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     written = remembered(spec) | set(spec.memory) | repaired | set(spec.state_bindings)
     for number, key in enumerate(spec.memory_keys):
         if not shares_memory(spec) and "${" not in key and not touches(key, written):
-            message, hint = "no step remembers it: it will be missing at the end", f"`remember: {{{key}: ...}}` in a step"
+            message, hint = (
+                "no step remembers it: it will be missing at the end",
+                f"`remember: {{{key}: ...}}` in a step",
+            )
             yield origin.problem(("memory_keys", number), message, hint=hint, severity="warning")
     yield from _artifacts(spec, origin)
 

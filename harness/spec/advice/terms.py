@@ -19,8 +19,8 @@ def scopes(spec: TaskSpec) -> list[Scope]:
 
 
 def _scope(spec: TaskSpec, early: Scope) -> Scope:
-    filled = (interpolate(values, early, last=False) for values in (spec.inputs, spec.persona))
-    return Scope(*filled, param=early.param)
+    inputs, persona = (interpolate(values, early, last=False) for values in (spec.inputs, spec.persona))
+    return Scope(inputs, persona, param=early.param)
 
 
 def steps_of(spec: TaskSpec) -> Iterator[tuple[Way, Step]]:

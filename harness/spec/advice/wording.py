@@ -5,17 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-VERBS = frozenset("book buy confirm delete order pay purchase remove send submit transfer".split())
-THINGS = frozenset(
-    """address amount by card cards cell column date detail details edit field filter filters find history icon id image
-    img info input item items label link links list menu message name next number open option options page pages
-    panel preview previous product row rows search show sort status summary tab table tabs text title toggle total
-    track tracking view""".split()
+VERBS = frozenset({"buy", "confirm", "delete", "pay", "purchase", "remove", "send", "submit"})
+NAMES = frozenset({"book", "order", "transfer"})
+"""Verbs that are names as well: of something to look at."""
+LOOKS = frozenset({
+    "by", "email", "field", "filter", "filters", "find", "history", "input", "list", "menu", "next", "open", "page",
+    "pages", "panel", "password", "preview", "previous", "search", "show", "sort", "tab", "tabs", "toggle", "view",
+})  # fmt: skip
+"""Beside one of these it is about looking, or about filling something in."""
+THINGS = frozenset({
+    "address", "amount", "card", "cards", "cell", "column", "date", "detail", "details", "edit", "icon", "id", "image",
+    "img", "info", "item", "items", "label", "link", "links", "message", "name", "number", "option", "options",
+    "product", "row", "rows", "status", "summary", "table", "text", "title", "total", "track", "tracking",
+})  # fmt: skip
+"""Beside one of these `order` is a name: an order's row, its details."""
+_FILLERS = frozenset({
+    "and", "click", "finally", "hit", "now", "please", "press", "push", "tap", "the", "then", "to",
+})  # fmt: skip
+_NAMING = re.compile(
+    r"""\[\s*(?:aria-label|title|name|id|alt|value|data-(?:test|testid|test-id|action|qa|cy))\s*[*^$~|]?=
+                         \s*(?:"([^"]*)"|'([^']*)'|([\w-]+))""",
+    re.VERBOSE,
 )
-"""Beside one of these a verb is a name: an order's row, the page where one pays."""
-_FILLERS = frozenset("and click finally hit now please press push tap the then to".split())
-_NAMING = re.compile(r"""\[\s*(?:aria-label|title|name|id|alt|value|data-(?:test|testid|test-id|action|qa|cy))\s*[*^$~|]?=
-                         \s*(?:"([^"]*)"|'([^']*)'|([\w-]+))""", re.VERBOSE)
 _TEXT = re.compile(r""":(?:has-text|text|text-is)\(\s*(?:"([^"]*)"|'([^']*)')""")
 _ENGINE = re.compile(r"""^(?:text|role|id|data-testid|data-test-id)\s*=\s*(.*)$""", re.DOTALL)
 _ROLE_NAME = re.compile(r"""\[\s*name\s*=\s*(?:"([^"]*)"|'([^']*)')""")
@@ -39,11 +50,13 @@ def note_says_write(note: str) -> str:
     first = words[:_SHORT_NOTE]
     if first[:1] == ["place"] and "order" in first:
         first = first[first.index("order") :]
-    return note if first and first[0] in VERBS and not THINGS.intersection(first) else ""
+    return note if first and _says_write(first[:1]) and _says_write(first) else ""
 
 
 def _says_write(words: Sequence[str]) -> bool:
-    return bool(VERBS.intersection(words)) and not THINGS.intersection(words)
+    if LOOKS.intersection(words):
+        return False
+    return bool(VERBS.intersection(words) or (NAMES.intersection(words) and not THINGS.intersection(words)))
 
 
 def _words(text: str) -> list[str]:
@@ -54,7 +67,8 @@ def _last(selector: str) -> str:
     """The part that names the element itself, not those around it."""
     if selector.startswith(("//", "xpath=", "(")):
         return selector
-    selector = selector.rpartition(">>")[2].strip()
+    parts = (part.strip() for part in reversed(selector.split(">>")))
+    selector = next((part for part in parts if not part.startswith(("nth=", "visible="))), "")
     if _ENGINE.match(selector):
         return selector
     hidden = _ENCLOSED.sub(lambda found: "x" * len(found[0]), selector)

@@ -19,6 +19,9 @@ def asked(url: str, method: str = "GET", status: int = 200, to: str = "", kind: 
     return Exchange(url, method, NOW, status=status, headers={"content-type": kind, "location": to})
 
 
+REFUSAL = asked("http://shop.local/api", status=401, kind="application/json")
+
+
 @pytest.mark.parametrize(
     "form",
     [
@@ -77,16 +80,12 @@ def test_form_of() -> None:
         ([asked("http://shop.local/cart", status=302, to="/login"), asked(LOGIN)], False, False),
         ([asked("http://shop.local/logout", "POST", 303, "/login"), asked(LOGIN)], False, True),
         ([asked(LOGIN, "POST")], False, False),
-        ([asked("http://shop.local/api", status=401, kind="application/json"), asked(LOGIN)], False, False),
+        ([REFUSAL, asked(LOGIN)], False, False),
         ([asked("http://other.local/api", status=401, kind="application/json"), asked(LOGIN)], False, True),
-        (
-            [asked("http://shop.local/api", status=401, kind="application/json"), asked("http://shop.local/"), asked(LOGIN)],
-            False,
-            True,
-        ),
+        ([REFUSAL, asked("http://shop.local/"), asked(LOGIN)], False, True),
         ([], False, False),
     ],
-)  # fmt: skip
+)
 def test_visited(exchanges: list[Exchange], again: bool, wanted: bool) -> None:
     assert visited(exchanges, LOGIN, again=again) is wanted
 

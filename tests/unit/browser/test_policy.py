@@ -53,10 +53,10 @@ def test_refused_hosts_are_those_of_the_page() -> None:
 
 def test_refused_sockets_are_told_by_the_console() -> None:
     lines = [
-        Line("ERROR", f"WebSocket connection to 'ws://evil.test/ws' failed: Error in connection establishment: {REFUSED}"),
+        Line("ERROR", f"WebSocket connection to 'ws://evil.test/ws' failed: Error in the establishment: {REFUSED}"),
         Line("ERROR", "WebSocket connection to 'ws://down.test/' failed: net::ERR_CONNECTION_REFUSED"),
         Line("LOG", f"http://talk.test/ {REFUSED}"),
-    ]  # fmt: skip
+    ]
     assert refused_hosts((), lines, PAGE, ("shop.local",)) == ("evil.test",)
 
 

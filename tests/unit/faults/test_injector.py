@@ -210,7 +210,6 @@ def test_close_ends_what_is_pending_and_may_be_repeated() -> None:
     [
         ({"kind": "refuse", "host": "shop.example", "seconds": 1}, ("'shop.example'", "bank.local, shop.local")),
         ({"kind": "hang", "url": "http://shop.example/*"}, ("'http://shop.example/*'", "bank.local, shop.local")),
-        ({"kind": "hang", "url": "https://shop.local/*"}, ("only http://",)),
     ],
 )
 def test_a_fault_that_cannot_happen_is_refused(fault: dict[str, Any], words: tuple[str, ...]) -> None:

@@ -54,3 +54,8 @@ def test_glob_means_what_the_regular_expression_means(pattern: str, text: str) -
 
 def test_a_hostile_pattern_takes_no_time() -> None:
     assert not glob("*a" * 900 + "b", "a" * 8000)
+
+
+@pytest.mark.parametrize("text", ["https://shop.local/cart", "HTTPS://Shop.local/cart", "http://shop.local/cart"])
+def test_a_pattern_of_https_holds_what_comes_out_of_tls(text: str) -> None:
+    assert UrlPattern.parse(text).matches("http://shop.local/cart")

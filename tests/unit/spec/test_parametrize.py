@@ -21,7 +21,7 @@ FILE = Origin("t.task.yaml")
 
 
 def spec(parametrize: Any, **fields: Any) -> TaskSpec:
-    return TaskSpec(task_id="T", steps=STEPS, parametrize=parametrize, **fields)  # type: ignore[arg-type]
+    return TaskSpec(task_id="T", steps=STEPS, parametrize=parametrize, **fields)
 
 
 def ids(parametrize: Any) -> list[str]:

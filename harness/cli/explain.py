@@ -1,0 +1,39 @@
+"""`harness explain`: what an error code means."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.ending import fail
+from harness.failure import CATALOG, Row
+from harness.spec.problems import did_you_mean
+
+
+def explain(
+    code: Annotated[str | None, typer.Argument(help="A code or an error_type; none: list all.")] = None,
+) -> None:
+    """Say what an error code means and what one can do.
+
+    Example: harness explain NET_DNS
+    """
+    row = CATALOG.get(code.upper()) if code else None
+    if row:
+        _explain(row)
+    others = [each for each in CATALOG.values() if each != row and (not code or each.error_type == code.lower())]
+    if code and row is None and not others:
+        meant = did_you_mean(code.upper(), CATALOG)
+        fail(f"no code or error_type {code!r}; {meant or '`harness explain` lists them'}")
+    if row and others:
+        typer.echo(f"\nmore codes of {row.error_type}:")
+    for each in others:
+        typer.echo(f"{each.code:24} {each.error_type:28} {each.cause}")
+
+
+def _explain(row: Row) -> None:
+    typer.echo(f"{row.code}  ({row.error_type}, {row.category}, {row.severity})")
+    typer.echo(f"cause:   {row.cause}")
+    typer.echo(f"rule:    {row.family if row.family != 'none' else 'none: it always ends the task'}")
+    typer.echo(f"retried: {'yes' if row.retryable else 'no'}")
+    typer.echo(f"do:      {row.hint}")

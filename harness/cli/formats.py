@@ -1,0 +1,98 @@
+"""What `harness validate` found, for people, for programs, and for GitHub's annotations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from enum import StrEnum
+from types import MappingProxyType
+
+import typer
+
+from harness.cli.checking import Checked
+from harness.spec.problems import Problem
+
+
+class Format(StrEnum):
+    """`text`: problems on stderr; `json`: one document; `github`: workflow commands."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+def show(checked: Checked, form: Format) -> None:
+    """Print it."""
+    _SHOWN[form](checked)
+
+
+def _text(checked: Checked) -> None:
+    for problem in checked.problems:
+        typer.echo(f"warning: {problem}" if problem.severity == "warning" else str(problem), err=True)
+    if checked.files:
+        typer.echo(_summary(checked))
+
+
+def _github(checked: Checked) -> None:
+    for problem in checked.problems:
+        typer.echo(workflow_command(problem))
+    typer.echo(_summary(checked))
+
+
+def _json(checked: Checked) -> None:
+    ids = {task.source: task.spec.task_id for task in checked.loaded}
+    document = {
+        "files": [
+            {"file": file, "task_id": ids.get(file), "valid": file in ids and file not in checked.broken}
+            for file in checked.files
+        ],
+        "problems": [asdict(problem) for problem in checked.problems],
+        "counts": counts(checked),
+    }
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+_SHOWN: Mapping[Format, Callable[[Checked], None]] = MappingProxyType(
+    {Format.TEXT: _text, Format.JSON: _json, Format.GITHUB: _github}
+)
+
+
+def counts(checked: Checked) -> dict[str, int]:
+    """Of files, and of problems."""
+    errors = sum(problem.severity == "error" for problem in checked.problems)
+    return {
+        "files": len(checked.files),
+        "loaded": len(checked.loaded),
+        "with_errors": len(checked.broken),
+        "errors": errors,
+        "warnings": len(checked.problems) - errors,
+    }
+
+
+def _summary(checked: Checked) -> str:
+    found = counts(checked)
+    files = _counted(found["files"], "task file")
+    warnings = f", {_counted(found['warnings'], 'warning')}" if found["warnings"] else ""
+    return f"{files}, {found['loaded']} load, {found['with_errors']} with errors{warnings}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def workflow_command(problem: Problem) -> str:
+    """`::error file=...,line=...,col=...,title=...::message`, which GitHub shows beside the line."""
+    place = {"file": problem.file, "line": problem.line, "col": problem.column, "title": problem.path or "task file"}
+    properties = ",".join(f"{name}={_property(str(value))}" for name, value in place.items() if value)
+    more = (("expected", problem.expected), ("found", problem.found), ("hint", problem.hint))
+    message = "\n".join([problem.message, *(f"{name}: {text}" for name, text in more if text)])
+    return f"::{problem.severity} {properties}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -1,0 +1,58 @@
+"""`harness run`: pytest, by another name."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.ending import fail
+from harness.spec.load import find_tasks
+
+DEFAULT = "tasks"
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""How typer is told to leave the arguments alone."""
+
+
+def run(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="PATH|OPTION", help="Default: the folder tasks.")
+    ] = None,
+) -> None:
+    """Run tasks with pytest.
+
+    Every argument is passed on, and the exit code is pytest's. Write `--` before options that this command knows itself, such as --help.
+
+    Example: harness run tasks/ -- -k shop -n 2 --headed
+    """
+    given = arguments or []
+    if not _names_tasks(given):
+        if not Path(DEFAULT).is_dir():
+            fail(f"there is no folder `{DEFAULT}` here: name the task files, as in `harness run PATH`")
+        given = [DEFAULT, *given]
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", "pytest", *given])  # noqa: S606 - that is its job
+
+
+def _names_tasks(arguments: Sequence[str]) -> bool:
+    """Whether one of the arguments says what to run: what stands before the options, or is a place with tasks."""
+    leading = arguments[:1] and not arguments[0].startswith("-")
+    return bool(leading) or any(
+        _holds_tasks(argument)
+        for before, argument in zip(["", *arguments], arguments, strict=False)
+        if not _takes(before)
+    )
+
+
+def _takes(option: str) -> bool:
+    """`-k X`: what follows a short option is its value."""
+    return option.startswith("-") and len(option) == 2 and option != "--"
+
+
+def _holds_tasks(argument: str) -> bool:
+    path = Path(argument.partition("::")[0])
+    return not argument.startswith("-") and path.exists() and bool(find_tasks([path]))

@@ -1,0 +1,28 @@
+"""`harness validate`: task files checked without running them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.checking import check_paths
+from harness.cli.formats import Format, show
+
+
+def validate(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Task files, or folders that hold some.")],
+    strict: Annotated[bool, typer.Option(help="Warnings are errors, and specs/003's `required` holds.")] = False,
+    form: Annotated[Format, typer.Option("--format", help="How problems are shown.")] = Format.TEXT,
+) -> None:
+    """Check task files without running them.
+
+    Tells all problems at once, and what is legal but unwise. Channels and agents are those of [tool.harness] in the nearest pyproject.toml. Exit code 1: there are errors.
+
+    Example: harness validate tasks/ --format github
+    """
+    checked = check_paths(paths, strict=strict)
+    show(checked, form)
+    if checked.broken:
+        raise typer.Exit(1)
