@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from harness.compile import compile_plan
 from harness.record import TaskResult
 from harness.settings import load_settings
-from harness.spec.load import find_tasks, load_file
+from harness.spec.load import Loaded, find_tasks, load_file
+from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.task import TaskSpec
 
@@ -21,12 +22,11 @@ if TYPE_CHECKING:
 def load_task(task: str | Path) -> TaskSpec:
     """A task by the path of its file, or by its id among the files below `tasks/` of the project.
 
+    `T[case]` is one case of a task with `parametrize`; of several cases one must be chosen before the task can be run.
     Raises SpecError for a file that cannot be used, LookupError for an id that no file has.
     """
     path = Path(task)
-    if not path.exists():
-        path = _by_id(str(task))
-    loaded = load_file(path)
+    loaded = load_file(path, needs_steps=False) if path.exists() else _by_id(str(task))
     return loaded.spec.placed(loaded.folder, loaded.source)
 
 
@@ -42,14 +42,16 @@ def execute_task(task: TaskSpec) -> TaskResult:
     return harness.run(plan, lambda _: None)
 
 
-def _by_id(task_id: str) -> Path:
+def _by_id(task_id: str) -> Loaded:
     root = _project() / "tasks"
     for path in find_tasks([root]) if root.is_dir() else ():
         try:
-            if load_file(path).spec.task_id == task_id:
-                return path
+            loaded = load_file(path, needs_steps=False)
         except SpecError:
             continue  # a broken neighbour is not what was asked for
+        for each in (loaded, *expand(loaded)):
+            if each.spec.task_id == task_id:
+                return each
     raise LookupError(f"no task file below {root} has the task_id {task_id!r}")
 
 

@@ -109,6 +109,16 @@ def warnings(history: History) -> Iterator[Warning_]:
             yield Warning_("effect_already_done", message, record.index)
         elif record.passed:
             yield from _recovered(record)
+    if hosts := _refused(history):
+        text = f"Pages asked for hosts outside of `allowed_domains`, and nothing was sent: {', '.join(hosts)}"
+        yield Warning_("domain_refused", text, None, {"hosts": list(hosts)})
+
+
+def _refused(history: History) -> tuple[str, ...]:
+    """Hosts that pages were refused: a part of a page may be missing without any step failing."""
+    outcomes = (attempt.outcome for record in history for attempt in record.attempts)
+    hosts = (host for outcome in outcomes for host in outcome.details.get("refused_hosts", ()))
+    return tuple(dict.fromkeys(hosts))
 
 
 def _rewound(record: StepRecord, rewound: Rewound) -> Iterator[Warning_]:

@@ -176,7 +176,7 @@ def note(attempt: Attempt) -> str:
         case Substitute(selector=selector):
             way = f"FALLBACK {selector}"
         case Repair():
-            way = "REPAIRED"
+            way = "AFTER THE REPAIR"
         case Trust(source=source):
             way = f"TRUSTED {source.upper()}"
         case _:

@@ -15,6 +15,9 @@ from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 from harness.wiring import SyncHarness
 
+NOBODY = "scripted"
+"""Stands for the agent of a task without steps: such a task is run with no steps only."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -54,14 +57,17 @@ def _verdict(task: Loaded, known: dict[str, Loaded], harness: SyncHarness) -> Ve
     nothing = harness.run(_nothing(plan), _silent)
     if nothing.artifacts is not None:
         shutil.rmtree(nothing.artifacts, ignore_errors=True)
-    result = harness.run(plan, _silent)
-    wrong = "" if reached(spec, result) else _why(task, result)
+    wrong = ""
+    if spec.steps:
+        result = harness.run(plan, _silent)
+        wrong = "" if reached(spec, result) else _why(task, result)
     return Verdict(*label, wrong=wrong, hollow=reached(spec, nothing), idle=tuple(_idle(plan, nothing)))
 
 
 def _plan(task: Loaded, harness: SyncHarness, for_task: str) -> Plan:
     """The tasks of one episode share a world of their own for each task that is verified."""
-    plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id)
+    agent = None if task.spec.steps else NOBODY
+    plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id, agent=agent)
     return replace(plan, world=f"{plan.world}.for.{for_task}") if task.spec.episode_id else plan
 
 
@@ -69,7 +75,14 @@ def _nothing(plan: Plan) -> Plan:
     """The plan of doing nothing; its preconditions are not asked, so that every criterion is looked at."""
     rules = NoRecovery.model_construct(**dict(plan.rulebook))
     return replace(
-        plan, key=f"{plan.key}--nothing", steps=(), preconditions=(), faults=(), alternative=None, rulebook=rules
+        plan,
+        key=f"{plan.key}--nothing",
+        steps=(),
+        agent=None,
+        preconditions=(),
+        faults=(),
+        alternative=None,
+        rulebook=rules,
     )
 
 

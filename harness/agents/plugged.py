@@ -36,11 +36,16 @@ class PluggedAgent:
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
         """What the agent returns, unchecked. Raises what it raises, and Failed: not made, or too late."""
         looks = Looks(observe)
-        if self._agent is None:
-            self._agent = await self._bounded(self._source.make, looks, "be made")
-        propose = self._agent.propose
-        look = looks.later if _is_async(propose) else looks.now
-        proposed: Step | None = await self._bounded(partial(propose, plan, history, look), looks, "propose a step")
+        try:
+            if self._agent is None:
+                self._agent = await self._bounded(self._source.make, looks, "was not made")
+            propose = self._agent.propose
+            look = looks.later if _is_async(propose) else looks.now
+            proposed: Step | None = await self._bounded(
+                partial(propose, plan, history, look), looks, "did not propose a step"
+            )
+        finally:
+            looks.close()
         return proposed
 
     async def _bounded(self, function: Callable[[], Any], looks: Looks, what: str) -> Any:
@@ -51,13 +56,10 @@ class PluggedAgent:
             while not task.done():
                 left = limit - (loop.time() - began - looks.seconds)
                 if left <= 0:
-                    message = f"Agent `{self._source.name}` did not {what} within {limit:g}s"
+                    message = f"Agent `{self._source.name}` {what} within {limit:g}s"
                     raise Failed(Failure("AGENT_TIMEOUT", message))
                 await asyncio.wait({task}, timeout=max(left, SHORTEST_WAIT))
             return task.result()
-        except BaseException:
-            looks.close()
-            raise
         finally:
             task.cancel()
 
@@ -67,7 +69,7 @@ class PluggedAgent:
         try:
             if callable(close) and not self._thread.busy:
                 await asyncio.wait_for(self._thread.run(close), CLOSE_SECONDS)
-        except Exception:  # the task is over and judged: this must not change it
+        except Exception:  # noqa: BLE001 - the task is over and judged: this must not change it
             _log.warning("Agent `%s`: close() failed", self._source.name, exc_info=True)
         finally:
             self._thread.close()

@@ -66,6 +66,8 @@ async def press(attempt: Attempt, step: Press) -> Details:
         root = attempt.locator(":root", step.frame)
         await attempt.act(lambda ms: root.evaluate("() => window.focus()", timeout=ms))
     await attempt.page.keyboard.press(step.value)
+    if step.value == "Enter":  # it may submit a form, whose answer is to be judged with this step
+        await _committed(attempt)
     return {}
 
 

@@ -50,7 +50,6 @@ matches => {
     text: textOf(matches.find(shown) || first),
     disabled: first.matches(':disabled, :read-only:is(input, textarea)') || !!first.closest('[aria-disabled="true"]'),
     covered_by: free ? null : short(top),
-    options: first.tagName === 'SELECT' ? [...first.options].slice(0, 50).map(o => o.value || o.label) : null,
   };
 }
 """
@@ -78,7 +77,6 @@ class Facts:
     """Of the first match that is visible, else of the first."""
     disabled: bool = False
     covered_by: str | None = None
-    options: tuple[str, ...] | None = None
     missing_frame: str | None = None
     """Which of the step's frames matches nothing."""
 
@@ -100,7 +98,6 @@ async def ask(page: Page, selector: str, frame: str | None) -> Facts:
 
 def facts_of(answer: dict[str, Any], selector: str) -> Facts:
     """The page's answer as Facts. Pure."""
-    options = answer.get("options")
     return Facts(
         count=answer["count"],
         matches=tuple(answer["matches"]),
@@ -110,7 +107,6 @@ def facts_of(answer: dict[str, Any], selector: str) -> Facts:
         text=answer.get("text", ""),
         disabled=answer.get("disabled", False),
         covered_by=answer.get("covered_by"),
-        options=None if options is None else tuple(options),
     )
 
 

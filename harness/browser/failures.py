@@ -26,7 +26,8 @@ from harness.failure import Effect, Failed, Failure
 _INVALID = re.compile(
     r"Cannot navigate to invalid URL|while parsing|not a valid (selector|XPath)|Unknown key|Unknown engine"
     r"|Element is not an? |Not a checkbox|iframe> was expected|Cannot type text into|Malformed value|Invalid selector"
-    r"|Non-multiple file input|Node is not an|Failed to execute '(querySelector|evaluate)|cannot be filled"
+    r"|Cannot uncheck radio|Non-multiple file input|Node is not an|cannot be filled"
+    r"|Failed to execute '(querySelector|evaluate)"
 )
 _WAIT = "Step timeout: wait for "
 _DOWNLOAD = "Download is starting"
@@ -97,16 +98,17 @@ async def _ambiguous(scene: Scene, text: str) -> Failure:
     facts = await _ask(scene)
     count = facts.count if facts else int((re.search(r"resolved to (\d+)", text) or [0, 2])[1])
     details: dict[str, Any] = {"url": scene.page.url, "count": count, "matches": list(facts.matches if facts else ())}
-    return Failure("SELECTOR_AMBIGUOUS", f"{scene.selector} matches {count} elements", details=details)
+    what = scene.selector if facts else f"{scene.selector} or its frame {scene.frame}"
+    return Failure("SELECTOR_AMBIGUOUS", f"{what} matches {count} elements", details=details)
 
 
 async def _ask(scene: Scene) -> Facts | None:
     """Facts of the step's selector; None when the page does not answer in time."""
-    if scene.selector is None:
+    if scene.selector is None and scene.frame is None:
         return None
     try:
         async with asyncio.timeout(PROBE_SECONDS):
-            return await ask(scene.page, scene.selector, scene.frame)
+            return await ask(scene.page, scene.selector or ":root", scene.frame)
     except (TimeoutError, PlaywrightError):
         return None
 
@@ -161,7 +163,7 @@ def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
     if facts is None:
         return replace(timed_out(scene), details=details)
     if facts.frame_missing:
-        message = f"no frame matches {scene.frame} (looked for {seconds(scene.patience)})"
+        message = f"no frame matches {facts.missing_frame} (looked for {seconds(scene.patience)})"
         return Failure("FRAME_NOT_FOUND", message, details=details)
     if facts.count == 0 and not log.says(_UNSTABLE):
         details |= {"similar": list(facts.similar)} if facts.similar else {}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.browser.watch import Exchange
+from harness.browser.exchange import Exchange
 
 BODY_CHARACTERS = 100_000
 CREATOR = {"name": "pytest-taskspec", "version": "1"}

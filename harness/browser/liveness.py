@@ -6,9 +6,9 @@ import asyncio
 import re
 from dataclasses import replace
 
+from harness.browser.exchange import Exchange
 from harness.browser.facts import answers
 from harness.browser.scene import Scene, seconds
-from harness.browser.watch import Exchange
 from harness.failure import Effect, Failure
 
 PROBE_SECONDS = 0.25

@@ -10,7 +10,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.attempt import Attempt
+from harness.browser.attempt import LEAST_SECONDS, Attempt
 from harness.browser.call_log import CallLog
 from harness.browser.liveness import PROBE_SECONDS
 from harness.failure import Failed, Failure
@@ -31,7 +31,8 @@ async def select(attempt: Attempt, step: Select) -> Mapping[str, Any]:
     chosen: list[str] = []
 
     async def choose(ms: float) -> None:
-        chosen[:] = await target.select_option(**wanted, timeout=ms, force=step.force)
+        most = 1000 * max(LEAST_SECONDS, attempt.left() - PROBE_SECONDS)  # leaves time to say what options there are
+        chosen[:] = await target.select_option(**wanted, timeout=min(ms, most), force=step.force)
 
     try:
         await attempt.act(choose)
@@ -61,7 +62,7 @@ async def _wanted(attempt: Attempt, target: Locator, step: Select) -> dict[str, 
 
 async def _place(attempt: Attempt, target: Locator, step: Select, value: str) -> int:
     """The place of the option with this very value, waited for; 0 in what is no list, which is found out there."""
-    until = attempt.clock.now() + min(attempt.patience, attempt.left())
+    until = attempt.clock.now() + min(attempt.patience, attempt.left() - PROBE_SECONDS)
     found: list[int] = []
 
     async def ask(ms: float) -> None:

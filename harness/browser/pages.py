@@ -40,7 +40,7 @@ async def switch_page(attempt: Attempt, step: SwitchPage) -> Mapping[str, Any]:
 async def _found(attempt: Attempt, step: SwitchPage) -> Page:
     """The page meant, waited for; a page that is being opened may take all the time there is."""
     patience = min(attempt.patience, attempt.left())
-    until = attempt.clock.now() + patience
+    until = attempt.clock.now() + min(patience, attempt.left() - PROBE_SECONDS)
     while True:
         pages = attempt.tab.context.pages
         if not pages:

@@ -20,6 +20,7 @@ from harness.browser.failures import failure_of, navigation_failure, with_popups
 from harness.browser.lease import CLOSE_SECONDS, Fleet, Lease
 from harness.browser.liveness import PROBE_SECONDS, dead
 from harness.browser.observation import look
+from harness.browser.policy import refused_hosts
 from harness.browser.reading import read_between_pages, text_of
 from harness.browser.renewal import GRACE, Return
 from harness.browser.request import SessionRequest
@@ -96,6 +97,7 @@ class PlaywrightSession:
             driver_alive=lambda: self._fleet.driver_alive,
             clock=self._clock,
             policed=bool(self._request.allowed_domains),
+            allowed=self._request.allowed_domains,
             within=within,
             logins=frozenset(self._tab.passwords),
         )
@@ -130,9 +132,11 @@ class PlaywrightSession:
         return Passed({**shown, **self._surroundings()})
 
     def _surroundings(self) -> dict[str, Any]:
-        """Dialogs that came up during the step."""
-        dialogs = self._tab.watch.dialogs
-        return {"dialogs": list(dialogs)} if dialogs else {}
+        """Dialogs that came up during the step, and hosts that the page was refused."""
+        watch, allowed = self._tab.watch, self._request.allowed_domains
+        refused = refused_hosts(watch.exchanges, watch.lines, self._tab.page.url, allowed)
+        found = {"dialogs": list(watch.dialogs), "refused_hosts": list(refused)}
+        return {name: value for name, value in found.items() if value}
 
     async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
         what = f"text of {selector}"

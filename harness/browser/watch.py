@@ -15,8 +15,6 @@ from harness.browser.exchange import Exchange
 from harness.browser.main_frame import MainFrame
 from harness.resilience import Clock
 
-__all__ = ["Exchange", "Line", "PageWatch"]
-
 CONSOLE_LINES = 1000
 NETWORK_ENTRIES = 500
 LINE_LENGTH = 2000
@@ -46,7 +44,7 @@ class PageWatch:
         self._frames: dict[Page, MainFrame] = {}
         self._dialogs = Dialogs(self._complain)
         self.elsewhere: deque[Exchange] = deque(maxlen=POPUPS)
-        """Documents that other pages asked for since the step began; of pages that are being opened, too."""
+        """Documents that other pages asked for, the newest of them; of pages that are being opened, too."""
         self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
         self.lines: deque[Line] = deque(maxlen=CONSOLE_LINES)
         self.exchanges: deque[Exchange] = deque(maxlen=NETWORK_ENTRIES)
@@ -72,7 +70,6 @@ class PageWatch:
     def begin(self) -> None:
         """A step begins: what came before is not its doing."""
         self._current.navigation = None
-        self.elsewhere.clear()
         self._dialogs.begin()
 
     def answer_next(self, answer: Answer) -> None:

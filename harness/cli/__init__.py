@@ -1,4 +1,4 @@
-"""The command `harness`: validate, schema, report, demo, explain."""
+"""The command `harness`: new, validate, run, show, explain, schema, report, demo."""
 
 from harness.cli.main import app, main
 

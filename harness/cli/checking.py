@@ -51,7 +51,9 @@ def check_paths(paths: Sequence[Path], *, strict: bool) -> Checked:
 
 def _checked(file: Path, projects: _Projects, strict: bool) -> tuple[Loaded | None, list[Problem]]:
     settings = projects.settings(file.parent)
-    load = partial(load_file, file, known_channels=frozenset(settings.channels) or None, agent=settings.chosen_agent)
+    load = partial(
+        load_file, file, known_channels=frozenset(settings.channels) or None, needs_steps=not settings.chosen_agent
+    )
     try:
         task = load()
     except SpecError as error:

@@ -59,7 +59,8 @@ def _metrics(report: ErrorReport) -> str:
     if found is None:
         return ""
     done = f"{found.steps_completed} of {found.steps_total} steps done in {found.time_elapsed_seconds:.1f} s"
-    retries = f", {found.retries_count} retries" if found.retries_count else ""
+    count = found.retries_count
+    retries = f", {count} {'retry' if count == 1 else 'retries'}" if count else ""
     return f": {done}{retries}"
 
 

@@ -17,6 +17,7 @@ from harness.cli.run import PASSED_ON, run
 from harness.cli.schema import schema
 from harness.cli.show import show
 from harness.cli.validate import validate
+from harness.cli.verify import run_verify
 
 INTERRUPTED = 130
 """What a shell says of a program that Ctrl-C ended."""
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command()(new)
 app.command()(validate)
+app.command(name="verify")(run_verify)
 app.command(context_settings=PASSED_ON)(run)
 app.command()(show)
 app.command()(explain)
@@ -61,3 +63,5 @@ def main() -> None:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains while it ends
         sys.exit(1)
+    except OSError as error:
+        sys.exit(f"harness: {error}")  # a file or folder that cannot be read or written

@@ -16,6 +16,7 @@ from harness.cli.demo_settings import settings_text, usual_ports
 from harness.cli.ending import fail
 from harness.cli.project import project_of, settings_at
 from harness.cli.scaffold import demo_task, site_task
+from harness.reporting.names import shown_path
 from harness.settings import Settings, SettingsError
 from harness.spec.load import find_tasks, load_file
 from harness.spec.problems import SpecError
@@ -53,7 +54,10 @@ def new(
     typer.echo(f"wrote {file}")
     if demo is not None and not with_demo:
         place, settings = demo
-        typer.echo(f"\nadd to {place} (or: harness new --with-demo ... does it):\n\n{settings}")
+        typer.echo(f"\nadd to {shown_path(place)} (`harness new {name} --with-demo --force` does it):\n\n{settings}")
+    if not (_project(file) / SCHEMA).is_file():
+        schemas = shown_path(_project(file) / SCHEMA.parent)
+        typer.echo(f"editors complete and check it after:  harness schema --write {shlex.quote(schemas)}")
     typer.echo(f"run it:  harness run {shlex.quote(str(file))}")
 
 
@@ -78,11 +82,14 @@ def _check_id(name: str, file: Path) -> None:
 
 
 def _text(name: str, file: Path, url: str | None) -> str:
-    project = project_of(file.parent) or Path.cwd()
-    schema = Path(os.path.relpath(project / SCHEMA, file.parent)).as_posix()
+    schema = Path(os.path.relpath(_project(file) / SCHEMA, file.parent)).as_posix()
     if url is None:
         return demo_task(name, file.as_posix(), schema)
     return site_task(name, file.as_posix(), schema, url, _host(url))
+
+
+def _project(file: Path) -> Path:
+    return project_of(file.parent) or Path.cwd()
 
 
 def _host(url: str) -> str:
@@ -119,6 +126,6 @@ def _append(place: Path, settings: str) -> None:
     try:
         tomllib.loads(before + gap + settings)
     except tomllib.TOMLDecodeError as error:
-        fail(f"cannot add the demo sites to {place}: {error}; add them by hand:\n\n{settings}")
+        fail(f"cannot add the demo sites to {shown_path(place)}: {error}; add them by hand:\n\n{settings}")
     place.write_text(before + gap + settings, "utf-8")
-    typer.echo(f"added the demo sites to {place}")
+    typer.echo(f"added the demo sites to {shown_path(place)}")

@@ -14,6 +14,11 @@ from harness.cli.ending import fail
 from harness.spec.load import find_tasks
 
 DEFAULT = "tasks"
+_PATH_OPTIONS = frozenset({
+    "--alluredir", "--basetemp", "--browser-executable", "--confcutdir", "--deselect", "--ignore", "--junit-xml",
+    "--junitxml", "--log-file", "--output", "--rootdir", "--task-artifacts",
+})  # fmt: skip
+"""Of pytest and its plugins."""
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 """How typer is told to leave the arguments alone."""
 
@@ -25,12 +30,13 @@ def run(
 ) -> None:
     """Run tasks with pytest.
 
-    Every argument is passed on, and the exit code is pytest's. Write `--` before options that this command knows itself, such as --help.
+    Every argument is passed on, and the exit code is pytest's.
+    Write `--` before options that this command knows itself, such as --help.
 
     Example: harness run tasks/ -- -k shop -n 2 --headed
     """
     given = arguments or []
-    if not _names_tasks(given):
+    if not names_tasks(given):
         if not Path(DEFAULT).is_dir():
             fail(f"there is no folder `{DEFAULT}` here: name the task files, as in `harness run PATH`")
         given = [DEFAULT, *given]
@@ -38,7 +44,7 @@ def run(
     os.execv(sys.executable, [sys.executable, "-m", "pytest", *given])  # noqa: S606 - that is its job
 
 
-def _names_tasks(arguments: Sequence[str]) -> bool:
+def names_tasks(arguments: Sequence[str]) -> bool:
     """Whether one of the arguments says what to run: what stands before the options, or is a place with tasks."""
     leading = arguments[:1] and not arguments[0].startswith("-")
     return bool(leading) or any(
@@ -49,8 +55,8 @@ def _names_tasks(arguments: Sequence[str]) -> bool:
 
 
 def _takes(option: str) -> bool:
-    """`-k X`: what follows a short option is its value."""
-    return option.startswith("-") and len(option) == 2 and option != "--"
+    """`-k X`, `--rootdir X`: what follows a short option, or one for a path, is its value."""
+    return option in _PATH_OPTIONS or (option.startswith("-") and len(option) == 2 and option != "--")
 
 
 def _holds_tasks(argument: str) -> bool:

@@ -12,13 +12,14 @@ from harness.cli.formats import Format, show
 
 
 def validate(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Task files, or folders that hold some.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders that hold some.")],
     strict: Annotated[bool, typer.Option(help="Warnings are errors, and specs/003's `required` holds.")] = False,
     form: Annotated[Format, typer.Option("--format", help="How problems are shown.")] = Format.TEXT,
 ) -> None:
     """Check task files without running them.
 
-    Tells all problems at once, and what is legal but unwise. Channels and agents are those of [tool.harness] in the nearest pyproject.toml. Exit code 1: there are errors.
+    Tells all problems at once, and what is legal but unwise.
+    Channels and agents are those of [tool.harness] in the nearest pyproject.toml. Exit code 1: there are errors.
 
     Example: harness validate tasks/ --format github
     """

@@ -16,6 +16,7 @@ from harness.spec.faults import Fault
 from harness.spec.hiding import HIDDEN
 from harness.spec.interpolate import BadReferenceError, Scope, interpolate, interpolate_criterion, interpolate_step
 from harness.spec.origin import Origin
+from harness.spec.parametrize import param
 from harness.spec.parts import Repair, ScoringCheckpoint, StateBinding
 from harness.spec.problems import Problem, Way
 from harness.spec.references import as_text
@@ -26,9 +27,10 @@ ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def scope_of(spec: TaskSpec, environ: Mapping[str, str]) -> Scope:
-    """Inputs and persona may refer to variables themselves."""
-    early = Scope(environ=environ)
-    return Scope(interpolate(spec.inputs, early), interpolate(spec.persona, early), environ)
+    """Inputs and persona may refer to variables and to the values of the case, these to variables."""
+    values = interpolate(dict(param(spec) or {}), Scope(environ=environ))
+    early = Scope(environ=environ, param=values)
+    return Scope(interpolate(spec.inputs, early), interpolate(spec.persona, early), environ, param=values)
 
 
 @dataclass(slots=True)

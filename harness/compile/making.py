@@ -74,7 +74,10 @@ class _Work:
         settings, environ = self.settings, self.environ
         hide = hiding(secrets := _secrets(spec, environ))
         agent = agent or (None if spec.steps else settings.chosen_agent)
-        _refuse(check_spec(spec, origin, folder, frozenset(settings.channels) or None, environ, agent=agent), hide)
+        _refuse(
+            check_spec(spec, origin, folder, frozenset(settings.channels) or None, environ, needs_steps=agent is None),
+            hide,
+        )
         filling = Filling(spec, settings, environ, origin)
         inner = replace(self, around=(*self.around, spec.task_id))
         plan = Plan(

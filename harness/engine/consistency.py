@@ -58,7 +58,7 @@ class _Truth:
             if source == "person":
                 chosen = await self._asked(there)
                 if chosen is None:
-                    return f"{self._sides(there)}; nobody was there to decide"
+                    return "nobody has decided which is right"
                 source = "environment" if chosen == ENVIRONMENT else "memory"
             return await self._take(source, there)
         except Failed as failed:

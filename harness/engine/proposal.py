@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal, cast
 
 from harness.engine.attempt import task_timeout
+from harness.engine.effects import took_effect
 from harness.engine.proposed_step import BadProposalError, described, step_of
 from harness.engine.run import Ending, Run
 from harness.events import AttemptEnded, StepEnded, StepStarted
@@ -27,10 +28,10 @@ class Invalid(StepBase):
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["invalid"] = "invalid"
-    proposal: str
+    value: str
 
     def describe(self) -> str:
-        return f"invalid {self.proposal}"
+        return f"invalid {self.value}"
 
 
 async def proposed(run: Run) -> Step | Ending | None:
@@ -41,6 +42,8 @@ async def proposed(run: Run) -> Step | Ending | None:
     """
     if run.plan.agent is None:
         return await run.ports.agent.propose(run.plan, tuple(run.journal.history), _Sight(run, ()))
+    if ending := await _unknown(run):
+        return ending
     refused: History = ()
     while True:
         answer = await _answer(run, (*run.journal.history, *refused))
@@ -53,6 +56,17 @@ async def proposed(run: Run) -> Step | Ending | None:
         refused = (*refused, record)
         if len(refused) == INVALID_IN_A_ROW and record.failure:
             return Ending(record.failure, record.index, GiveUp())
+
+
+async def _unknown(run: Run) -> Ending | None:
+    """A write may not be done twice, and an agent that sees it failed would (DESIGN 4.2)."""
+    last = run.journal.history[-1] if run.journal.history else None
+    if last is None or last.failure is None or await took_effect(run, last.step, last.failure) is not None:
+        return None
+    message = f"Whether step {last.index} took effect is not known, so the agent was not asked on: "
+    details = {**last.failure.details, "last_code": last.failure.code}
+    failure = Failure("OUTCOME_UNKNOWN", message + last.failure.message, last.failure.selector, details)
+    return Ending(failure, last.index, GiveUp())
 
 
 async def _answer(run: Run, history: History) -> Any:
@@ -99,7 +113,7 @@ class _Sight:
 def _record(run: Run, proposal: Any, error: BadProposalError) -> StepRecord:
     """For the trace; the agent sees it until it proposes a step."""
     index, started = run.journal.under_way, run.ports.clock.wall()
-    step = cast("Step", Invalid(proposal=described(proposal)))
+    step = cast("Step", Invalid(value=described(proposal)))
     failure = Failure("AGENT_INVALID_STEP", f"Agent `{run.plan.agent}` proposed what is no step: {error}")
     attempt = Attempt(step, run.t, 0.0, started, failure)
     record = StepRecord(index, step, (attempt,))

@@ -13,17 +13,18 @@ Ask = Callable[[str, tuple[str, ...]], str | None]
 
 
 def person(config: pytest.Config) -> Ask | None:
-    """Who can be asked; None in CI, under xdist, and wherever no terminal is."""
-    alone = not hasattr(config, "workerinput") and not config.getoption("numprocesses", None)
-    if not (alone and sys.__stdin__ and sys.__stdin__.isatty() and sys.__stdout__ and sys.__stdout__.isatty()):
+    """Who can be asked; None under xdist. In CI, and wherever no terminal is, nobody answers."""
+    if hasattr(config, "workerinput") or config.getoption("numprocesses", None):
         return None
     return lambda question, choices: _ask(config, question, choices)
 
 
 def _ask(config: pytest.Config, question: str, choices: tuple[str, ...]) -> str | None:
-    """One of the choices, by its number or its name; None for an empty line or the end of the input."""
+    """One of the choices, by its number or its name; None for an empty line, the end of the input, no terminal."""
     numbered = ", ".join(f"{number}: {choice}" for number, choice in enumerate(choices, 1))
     with _uncaptured(config):
+        if not _terminal():
+            return None
         print(f"\n{question}\n{numbered}, empty: neither", flush=True)  # noqa: T201 - it is a conversation
         while True:
             try:
@@ -37,6 +38,11 @@ def _ask(config: pytest.Config, question: str, choices: tuple[str, ...]) -> str 
             if answer in choices:
                 return answer
             print(f"please answer {numbered}, or nothing", flush=True)  # noqa: T201
+
+
+def _terminal() -> bool:
+    """Whether a person can read and type. While pytest captures, its files stand in place of the terminal."""
+    return all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__))
 
 
 @contextlib.contextmanager

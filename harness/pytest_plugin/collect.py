@@ -10,6 +10,7 @@ import pytest
 
 from harness.pytest_plugin.failures import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.run import perform
+from harness.pytest_plugin.state import STATE
 from harness.reporting.allure_labels import entitle, labels
 from harness.spec.interpolate import Scope, interpolate
 from harness.spec.load import Loaded, is_task_file, load_file
@@ -54,7 +55,12 @@ class TaskFile(pytest.Module):
 
     def collect(self) -> Iterable[TaskItem]:
         try:
-            loaded = load_file(self.path, self.config.getoption("--taskspec-strict"), self.config.stash[CHANNELS])
+            loaded = load_file(
+                self.path,
+                self.config.getoption("--taskspec-strict"),
+                self.config.stash[CHANNELS],
+                needs_steps=not self.config.stash[STATE].agent,
+            )
         except SpecError as error:
             raise self.CollectError(str(error)) from None
         for warning in loaded.warnings:

@@ -26,7 +26,7 @@ def report_lost_task(state: State, node_id: str) -> TaskRecord | None:
     file, _, name = node_id.partition("::")
     try:
         task = _named(state.settings.root / file, name)
-        plan = compile_plan(task, settings=state.settings, run_id=state.run_id) if task else None
+        plan = compile_plan(task, settings=state.settings, run_id=state.run_id, agent=state.chosen) if task else None
     except SpecError:
         return None
     return task_record(plan, _kept(state, plan)) if plan else None
@@ -36,7 +36,7 @@ def _named(path: Path, name: str) -> Loaded | None:
     """The task, or the case of it, that a node id names. Raises SpecError for a file that is no task."""
     if path.suffix not in SUFFIXES or not path.is_file():
         return None
-    return next((each for each in expand(load_file(path)) if each.spec.task_id == name), None)
+    return next((each for each in expand(load_file(path, needs_steps=False)) if each.spec.task_id == name), None)
 
 
 def _kept(state: State, plan: Plan) -> TaskResult:

@@ -43,6 +43,7 @@ OWN: dict[str, dict[str, Any]] = {
         "default": False,
         "help": "Run what the chosen tasks depend on too, also from files that were not named.",
     },
+    "--agent": {"default": None, "metavar": "NAME", "help": "Let this agent choose the steps of the tasks."},
     "--timeout-scale": {"type": float, "default": None, "help": "Multiply every task and step timeout by this."},
 }
 

@@ -11,15 +11,16 @@ import pytest
 
 from harness.pytest_plugin import hooks, options
 from harness.pytest_plugin.collect import CHANNELS, TaskFile, collect_file, register_mark
+from harness.pytest_plugin.dependencies import WithDependencies, names_of
 from harness.pytest_plugin.lost import report_lost_task
-from harness.pytest_plugin.order import ordered, task_items
+from harness.pytest_plugin.needs import OPTION
+from harness.pytest_plugin.order import arrange, task_items
 from harness.pytest_plugin.run import RECORD
 from harness.pytest_plugin.state import STATE, State
 from harness.pytest_plugin.terminal import environment, live_progress, write_summary
 from harness.reporting.allure_files import write_allure_files
 from harness.reporting.history import LAST_RUN, write_last_run
 from harness.reporting.task_record import TaskRecord
-from harness.spec.suite import check_suite
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -40,8 +41,10 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 def pytest_configure(config: pytest.Config) -> None:
     register_mark(config, "taskspec")
     settings = options.settings_of(config)
-    config.stash[STATE] = State(settings, live_progress(config))
+    config.stash[STATE] = State(settings, live_progress(config), config.getoption("--agent"))
     config.stash[CHANNELS] = frozenset(settings.channels) or None
+    if config.getoption(OPTION):
+        config.pluginmanager.register(WithDependencies(), "taskspec-dependencies")
     if worker := getattr(config, "workerinput", None):
         config.stash[STATE].run_id = worker["taskspec_run_id"]
     elif config.pluginmanager.hasplugin("xdist"):
@@ -71,17 +74,14 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> TaskFile |
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    state = config.stash[STATE]
-    for problem in check_suite([item.loaded for item in task_items(items)]):
-        if problem.severity == "error":
-            state.problems.setdefault(problem.file, []).append(str(problem))
-    items[:] = ordered(items)
+    arrange(config.stash[STATE], items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What was selected is known now. Settings that cannot be met are told once, not by every task."""
     state, tasks = session.config.stash[STATE], task_items(session.items)
     state.selected = {item.loaded.spec.task_id for item in tasks}
+    state.names = names_of(tasks)
     if tasks and not session.config.getoption("collectonly"):
         try:
             state.harness()

@@ -69,7 +69,7 @@ def _around(asked: Iterable[Asked], folders: Iterable[Path], patterns: tuple[str
 
 def _cases(path: Path) -> tuple[Loaded, ...]:
     try:
-        return expand(load_file(path))
+        return expand(load_file(path, needs_steps=False))
     except SpecError:
         return ()  # it is told of where the file is collected
 

@@ -15,6 +15,7 @@ from harness.failure import Family
 from harness.plan import Plan
 from harness.pytest_plugin.asking import person
 from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
+from harness.pytest_plugin.needs import advice, obstacle
 from harness.pytest_plugin.state import STATE, State
 from harness.record import TaskResult
 from harness.reporting.allure_sink import AllureSink
@@ -74,12 +75,13 @@ def _repair(config: pytest.Config, plan: Plan, precondition: str, memory: Mappin
 
 def _require(state: State, item: pytest.Item, loaded: Loaded) -> None:
     __tracebackhide__ = True
-    for wanted in loaded.spec.dependencies:
-        if wanted not in state.selected:
-            state.unjudged.append(item)
-            raise _skipped(f"depends on {wanted}, which is not among the tasks of this run")
-        if not state.done.get(wanted, False):
-            raise _skipped(f"depends on {wanted}, which did not pass")
+    found = obstacle(loaded.spec.dependencies, state.names, state.selected, state.done)
+    if found is None:
+        return
+    if found.absent:
+        state.unjudged.append(item)
+        raise _skipped(f"{found.reason}; {advice(item)}")
+    raise _skipped(found.reason)
 
 
 def _skipped(reason: str) -> BaseException:
@@ -91,7 +93,7 @@ def _skipped(reason: str) -> BaseException:
 def _plan(state: State, item: pytest.Item, loaded: Loaded) -> Plan:
     __tracebackhide__ = True
     try:
-        return compile_plan(loaded, settings=state.settings, run_id=state.run_id)
+        return compile_plan(loaded, settings=state.settings, run_id=state.run_id, agent=state.chosen)
     except SpecError as error:
         spec, message = loaded.spec, str(error.problems[0].message)
         item.stash[RECORD] = TaskRecord(

@@ -26,10 +26,14 @@ class State:
 
     settings: Settings
     progress: Progress
+    chosen: str | None = None
+    """The agent of the command line."""
     run_id: str = field(default_factory=lambda: new_run_id(datetime.now(UTC), os.getpid()))
     broken: list[bool] = field(default_factory=list)
     """For each file that could not be collected: whether it is a task file."""
     selected: set[str] = field(default_factory=set)
+    names: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """What a dependency may be called -> ids of the tasks it stands for, those that were not selected included."""
     done: dict[str, bool] = field(default_factory=dict)
     """Task id -> whether it passed (or showed the failure it declares)."""
     problems: dict[str, list[str]] = field(default_factory=dict)
@@ -48,6 +52,11 @@ class State:
             self._harness = SyncHarness(self.settings, self.run_id)
             _end_in_order()
         return self._harness
+
+    @property
+    def agent(self) -> str | None:
+        """Who chooses the steps of a task that has none."""
+        return self.chosen or self.settings.chosen_agent
 
     @property
     def browser(self) -> str:

@@ -15,9 +15,9 @@ from harness.recovery.rule import Random, Rule, shorthand
 class AssertionRule(Rule):
     """What the strategies that report share: which evidence the report has."""
 
-    capture_screenshot: bool = True
-    capture_dom: bool = True
-    capture_memory: bool = True
+    capture_screenshot: bool = Field(True, description="Whether the report has a screenshot.")
+    capture_dom: bool = Field(True, description="Whether it has the page's DOM.")
+    capture_memory: bool = Field(True, description="Whether it has the memory.")
 
     def _give_up(self) -> GiveUp:
         return GiveUp("failed", Capture(self.capture_screenshot, self.capture_dom, self.capture_memory))
@@ -36,7 +36,9 @@ class RetryAfterWait(AssertionRule):
     """Look once more after a wait: some states come late."""
 
     strategy: Literal["retry_after_wait"] = "retry_after_wait"
-    wait_before_retry_seconds: float = Field(5, ge=0, le=3600)
+    wait_before_retry_seconds: float = Field(
+        5, ge=0, le=3600, description="How long to wait before the second look, in seconds."
+    )
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
         yield Retry(after=self.wait_before_retry_seconds)
@@ -47,9 +49,9 @@ class AbortSilent(Rule):
     """End the task; no evidence but what is declared."""
 
     strategy: Literal["abort_silent"] = "abort_silent"
-    capture_screenshot: bool = False
-    capture_dom: bool = False
-    capture_memory: bool = False
+    capture_screenshot: bool = Field(False, description="Whether the report has a screenshot.")
+    capture_dom: bool = Field(False, description="Whether it has the page's DOM.")
+    capture_memory: bool = Field(False, description="Whether it has the memory.")
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
         wanted = Capture(self.capture_screenshot, self.capture_dom, self.capture_memory, environment=False, logs=False)

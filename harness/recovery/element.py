@@ -19,8 +19,12 @@ class ElementRule(Rule):
     specs/003 5.4). `wait_and_retry` goes on to declared fallbacks too, as the code of specs/003 4.3 does.
     """
 
-    wait_seconds: float = Field(10, ge=0, le=3600, description="How long the first attempt looks for the element.")
-    fallback_wait_seconds: float = Field(5, ge=0, le=3600, description="How long each fallback is looked for.")
+    wait_seconds: float = Field(
+        10, ge=0, le=3600, description="How long the first attempt looks for the element, in seconds."
+    )
+    fallback_wait_seconds: float = Field(
+        5, ge=0, le=3600, description="How long each fallback is looked for, in seconds."
+    )
     fallback_selectors: dict[str, tuple[str, ...]] = Field(
         default_factory=dict, description="Selector as the step writes it -> selectors to try instead, in order."
     )

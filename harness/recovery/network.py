@@ -20,12 +20,17 @@ class NetworkRule(Rule):
     """What `retry` and `exponential_backoff` share. Retries are extra attempts after the first (DESIGN 8)."""
 
     max_retries: int | None = Field(
-        None, ge=0, le=100, description="Extra attempts. Default: 3, and 2 for a name that does not resolve (8.2)."
+        None,
+        ge=0,
+        le=100,
+        description="Extra attempts. Without it 3, and 2 for a name that does not resolve, as a number of attempts.",
     )
-    retry_delay_ms: int = Field(1000, ge=0, le=3_600_000, description="Wait before the first retry, in milliseconds.")
-    backoff_multiplier: float = Field(1.0, ge=1, le=100, description="Each delay over the one before.")
+    retry_delay_ms: int = Field(
+        1000, ge=0, le=3_600_000, description="How long to wait before the first retry, in milliseconds."
+    )
+    backoff_multiplier: float = Field(1.0, ge=1, le=100, description="Each delay over the one before, as a factor.")
     max_delay_ms: int = Field(30_000, ge=0, le=3_600_000, description="No delay is longer, in milliseconds.")
-    jitter: float = Field(0.0, ge=0, le=1, description="Share by which a delay may differ either way.")
+    jitter: float = Field(0.0, ge=0, le=1, description="How much of itself a delay may differ either way, as a share.")
 
     def backoff(self, failure: Failure) -> Backoff:
         """The delays for this failure; none where its catalog row says that a retry cannot help."""
@@ -51,7 +56,7 @@ class ExponentialBackoff(NetworkRule):
     """Again after delays that grow by a factor, 2 unless declared."""
 
     strategy: Literal["exponential_backoff"] = "exponential_backoff"
-    backoff_multiplier: float = Field(2.0, ge=1, le=100, description="Each delay over the one before.")
+    backoff_multiplier: float = Field(2.0, ge=1, le=100, description="Each delay over the one before, as a factor.")
 
 
 class AbortOnNetworkError(Rule):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.failure import Category, Failure, Family
 from harness.recovery.assertion import OnAssertionFail, SaveTraceAndReport
@@ -30,15 +30,28 @@ class Rulebook(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    on_timeout: OnTimeout = CaptureStateAndAbort()
-    on_network_error: OnNetworkError = FixedRetry()
-    on_element_not_found: OnElementNotFound = WaitAndRetry()
-    on_selector_ambiguous: OnSelectorAmbiguous = AbortOnAmbiguity()
-    on_action_failed: OnActionFailed = RetryAction()
-    on_assertion_fail: OnAssertionFail = SaveTraceAndReport()
-    on_precondition_fail: OnPreconditionFail = AbortWithWarning()
-    on_state_inconsistency: OnStateInconsistency = TrustEnvironment()
-    on_browser_crash: OnBrowserCrash = RestartFromCheckpoint()
+    on_timeout: OnTimeout = Field(CaptureStateAndAbort(), description="A step or the task took too long.")
+    on_network_error: OnNetworkError = Field(
+        FixedRetry(), description="A host could not be reached, broke off, did not answer, or answered with an error."
+    )
+    on_element_not_found: OnElementNotFound = Field(WaitAndRetry(), description="Nothing matches a selector.")
+    on_selector_ambiguous: OnSelectorAmbiguous = Field(
+        AbortOnAmbiguity(), description="Several elements match where one is wanted."
+    )
+    on_action_failed: OnActionFailed = Field(
+        RetryAction(),
+        description="An act on an element that is there fails: covered, hidden, disabled, no such option, no download.",
+    )
+    on_assertion_fail: OnAssertionFail = Field(
+        SaveTraceAndReport(), description="An `assert` or a success criterion does not hold."
+    )
+    on_precondition_fail: OnPreconditionFail = Field(AbortWithWarning(), description="A precondition does not hold.")
+    on_state_inconsistency: OnStateInconsistency = Field(
+        TrustEnvironment(), description="Memory and environment differ in one of `state_bindings`."
+    )
+    on_browser_crash: OnBrowserCrash = Field(
+        RestartFromCheckpoint(), description="The browser or the page crashed, or went away."
+    )
 
     def rule(self, family: Family) -> Rule | None:
         """The rule of a family; None where nothing can be declared: then the task ends."""

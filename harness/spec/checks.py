@@ -33,16 +33,18 @@ def check_spec(
     folder: Path,
     channels: frozenset[str] | None = None,
     environ: Mapping[str, str] | None = None,
-    agent: str | None = None,
+    needs_steps: bool = True,
 ) -> list[Problem]:
-    """All that is wrong with a task whose types are right. `agent`: who chooses the steps of a task that has none."""
+    """All that is wrong with a task whose types are right. `needs_steps`: no agent will choose them."""
     return [
         *_task_id(spec, origin),
-        *_no_steps(spec, origin, agent),
+        *(_no_steps(spec, origin) if needs_steps else ()),
         *_time(spec, origin),
         *_domains(spec, origin),
         *mark_problems(spec, origin),
         *check_steps(spec.steps, origin, folder),
+        *_steps_of_repairs(spec, origin, folder),
+        *_unfilled(spec, origin),
         *_faults(spec, origin, channels),
         *_expect(spec, origin),
         *reference_problems(spec, origin, environ),
@@ -56,9 +58,9 @@ def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         yield origin.problem(("task_id",), f"a task_id {problem}", found=shown(spec.task_id))
 
 
-def _no_steps(spec: TaskSpec, origin: Origin, agent: str | None) -> Iterator[Problem]:
+def _no_steps(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """A task that does nothing would pass."""
-    if not spec.steps and agent is None:
+    if not spec.steps:
         hint = "write `steps` (beside task_spec.json: oracle_trace.json), or give it to an agent: `--agent NAME`"
         yield origin.problem(("steps",), "no steps: a task needs at least one", hint=hint, key=True)
 
@@ -99,13 +101,33 @@ def _not_a_host(path: Way, name: str, origin: Origin) -> Problem:
     return origin.problem(path, "not a host name", expected="a host such as shop.local", found=shown(name))
 
 
-def check_steps(steps: tuple[Step, ...], origin: Origin, folder: Path, hide: Hide = str) -> Iterator[Problem]:
+def _steps_of_repairs(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:
+    for number, repair in enumerate(spec.repairs):
+        yield from check_steps(repair.steps, origin, folder, at=("repairs", number, "steps"))
+
+
+_LITERAL = ("episode_id", "allowed_domains", "memory_keys", "artifacts", "dependencies", "tags")
+"""Keys that are needed before any reference is filled in."""
+
+
+def _unfilled(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    for name in _LITERAL:
+        value = getattr(spec, name)
+        for number, text in enumerate([value] if isinstance(value, str) else value or ()):
+            if "${" in text:
+                path: Way = (name,) if isinstance(value, str) else (name, number)
+                yield origin.problem(path, f"`{name}` takes no references", found=shown(text), hint="write it out")
+
+
+def check_steps(
+    steps: tuple[Step, ...], origin: Origin, folder: Path, hide: Hide = str, at: Way = ("steps",)
+) -> Iterator[Problem]:
     """Files to upload, URLs and names of screenshots. What still holds a reference is looked at when it is resolved.
 
-    `hide` takes secrets out of what is shown of a step.
+    `hide` takes secrets out of what is shown of a step; `at` is where the steps stand.
     """
     for number, step in enumerate(steps):
-        path: Way = ("steps", number)
+        path: Way = (*at, number)
         if isinstance(step, Upload):
             yield from _uploads(step, path, origin, folder, hide)
         if isinstance(step, Open | Api) and (found := _SCHEME.match(step.url)) and found[1].lower() not in SCHEMES:

@@ -44,7 +44,8 @@ def complaints(error: ValidationError, data: Any, origin: Origin) -> Iterator[tu
         by_path.setdefault(_path(each, data), []).append(each)
     for path, errors in by_path.items():
         inner = (other for other in by_path if len(other) > len(path) and other[: len(path)] == path)
-        if len(errors) == 1 or next(inner, None) is None:  # else a list whose items say more
+        alone = len(errors) == 1 and errors[0]["type"] not in ("list_type", "dict_type")
+        if alone or next(inner, None) is None:  # else a list or mapping whose items say more
             yield path, errors[0]["type"], _problem(path, errors, data, origin)
 
 
@@ -54,7 +55,7 @@ def _path(error: Any, data: Any) -> Way:
     node = data
     parts: Way = error["loc"]
     for number, part in enumerate(parts):
-        if tag_at(parts[:number]) is not None and number == 2:
+        if tag_at(parts[:number]) is not None:
             continue
         if isinstance(node, dict) and (part in node or (error["type"] == "missing" and number == len(parts) - 1)):
             node = node.get(str(part))
@@ -67,7 +68,7 @@ def _path(error: Any, data: Any) -> Way:
 
 
 def _problem(path: Way, errors: list[Any], data: Any, origin: Origin) -> Problem:
-    error, value = errors[0], at(data, path)
+    error, value = next((each for each in errors if each["type"] == "value_error"), errors[0]), at(data, path)
     match error["type"]:
         case "extra_forbidden":
             return unknown_key(path, data, origin)

@@ -19,7 +19,7 @@ class Type(ForcibleStep):
     """Replace the content of a field."""
 
     act: Literal["type"] = "type"
-    value: str | int | float
+    value: str | int | float = Field(description="What the field then holds.")
 
     def describe(self) -> str:
         return f"type {self.selector} = {str(self.value)!r}"
@@ -30,9 +30,9 @@ class Option(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    value: str | None = None
-    label: str | None = None
-    index: int | None = Field(None, ge=0, description="0 is the first option.")
+    value: str | None = Field(None, description="The option's value.")
+    label: str | None = Field(None, description="What it says.")
+    index: int | None = Field(None, ge=0, description="0 is the first option, as a place in the list.")
 
     @model_validator(mode="after")
     def _named_once(self) -> Option:
@@ -45,10 +45,13 @@ class Select(ForcibleStep):
     """Choose options of a list: by value, else by label; several with a list; or by what an Option says."""
 
     act: Literal["select"] = "select"
-    value: str | int | float | list[str] | Option
+    value: str | int | float | list[str] | Option = Field(
+        description="Value, else label, of an option; several in a list; or exactly one of `value`, `label`, `index`."
+    )
 
     def describe(self) -> str:
-        return f"select {self.selector} = {self.value!r}"
+        value = self.value.model_dump(exclude_none=True) if isinstance(self.value, Option) else self.value
+        return f"select {self.selector} = {value!r}"
 
 
 class Submit(ElementStep):
@@ -83,24 +86,24 @@ class Drag(ForcibleStep):
     """Drag an element onto another one."""
 
     act: Literal["drag"] = "drag"
-    value: str = Field(min_length=1, max_length=2000, description="Selector of the element it is dropped on.")
+    value: str = Field(min_length=1, max_length=2000, description="Selector of the element that it is dropped on.")
 
     def describe(self) -> str:
         return f"drag {self.selector} to {self.value}"
 
 
 class Upload(ElementStep):
-    """Put files into a file field. Paths are relative to the task's file and stay inside its folder."""
+    """Put files into a file field, or into the file chooser that a click brings up."""
 
     act: Literal["upload"] = "upload"
-    value: str | list[str]
+    value: str | list[str] = Field(description="File or files, beside the task's file.")
 
     def describe(self) -> str:
         return f"upload {self.selector} = {self.value!r}"
 
 
 class Download(ForcibleStep):
-    """Click what starts a download and keep the file; `value` is the file name expected."""
+    """Click what starts a download, and keep the file."""
 
     act: Literal["download"] = "download"
-    value: str | None = None
+    value: str | None = Field(None, description="File name expected; `*` stands for anything.")

@@ -13,16 +13,18 @@ class FaultBase(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
-    step: int = Field(0, ge=0, description="Armed just before this step (0-based).")
+    step: int = Field(0, ge=0, description="It is armed just before this step, as a step number.")
 
 
 class Refuse(FaultBase):
     """The host's listener is closed, for a number of connections or of seconds."""
 
     kind: Literal["refuse"] = "refuse"
-    host: str = Field(min_length=1, max_length=253)
-    connections: int | None = Field(None, ge=1, le=10_000)
-    seconds: float | None = Field(None, gt=0, le=3600)
+    host: str = Field(min_length=1, max_length=253, description="Whose listener is closed.")
+    connections: int | None = Field(
+        None, ge=1, le=10_000, description="How many are refused, as a number of connections."
+    )
+    seconds: float | None = Field(None, gt=0, le=3600, description="How long all are refused, in seconds.")
 
     @model_validator(mode="after")
     def _heals_one_way(self) -> Refuse:
@@ -35,20 +37,24 @@ class Hang(FaultBase):
     """Requests whose URL matches are accepted, and dropped without an answer after some seconds."""
 
     kind: Literal["hang"] = "hang"
-    url: str = Field(min_length=1, max_length=2000, description="URL pattern; `*` matches anything.")
-    seconds: float = Field(30, ge=0, le=3600)
-    times: int | None = Field(None, ge=1, le=10_000, description="How many requests; without it, all.")
+    url: str = Field(
+        min_length=1,
+        max_length=2000,
+        description="Pattern of whole URLs; `*` is anything; one of `http://` holds https requests too.",
+    )
+    seconds: float = Field(30, ge=0, le=3600, description="After how long a request is dropped, in seconds.")
+    times: int | None = Field(None, ge=1, le=10_000, description="How many; without it, all, as a number of requests.")
 
 
 class DelayedState(FaultBase):
-    """An environment value that arrives late (specs/003 7.1, simulate_delayed_state_update)."""
+    """An environment value that arrives late."""
 
     kind: Literal["delayed_state"] = "delayed_state"
-    channel: str = "env"
-    path: str = Field(min_length=1, max_length=2000)
-    value: JsonValue
+    channel: str = Field("env", description="A channel of `[tool.harness.channels]`.")
+    path: str = Field(min_length=1, max_length=2000, description="Place in the channel's document.")
+    value: JsonValue = Field(description="What arrives.")
     meanwhile: JsonValue = Field(None, description="What the path holds until then; without it, it is left as it is.")
-    seconds: float = Field(ge=0, le=3600)
+    seconds: float = Field(ge=0, le=3600, description="After how long it arrives, in seconds.")
 
 
 Fault = Annotated[Refuse | Hang | DelayedState, Field(discriminator="kind")]

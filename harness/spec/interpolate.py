@@ -59,12 +59,17 @@ def resolve(step: Step, memory: Mapping[str, Any]) -> Step:
 def _holds_reference(value: Any) -> bool:
     if isinstance(value, str):
         return "${" in value
+    if isinstance(value, BaseModel):
+        return any(_holds_reference(item) for _, item in value)
     if isinstance(value, dict):
         return any(map(_holds_reference, value.values()))
     return isinstance(value, list | tuple) and any(map(_holds_reference, value))
 
 
 def _field(name: str, value: Any, scope: Scope, last: bool) -> Any:
+    if isinstance(value, BaseModel):
+        texts = {key: interpolate(item, scope, last=last) for key, item in value if isinstance(item, str)}
+        return value.model_copy(update={key: as_text(text) for key, text in texts.items()})
     if name == "value":
         return interpolate(value, scope, last=last)
     if isinstance(value, dict):

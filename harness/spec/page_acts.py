@@ -15,7 +15,7 @@ class Open(StepBase):
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["open"] = "open"
-    url: str = Field(min_length=1, max_length=8000)
+    url: str = Field(min_length=1, max_length=8000, description="Address; a relative one needs `--base-url`.")
 
     def describe(self) -> str:
         return f"open {self.url}"
@@ -25,23 +25,36 @@ class Press(StepBase):
     """Press a key, on an element or on the page."""
 
     act: Literal["press"] = "press"
-    selector: str | None = Field(None, max_length=2000)
-    frame: str | None = Field(None, max_length=2000)
-    value: str = Field(min_length=1, max_length=100, description="Key name, e.g. `Enter`, `Control+A`.")
+    selector: str | None = Field(
+        None, max_length=2000, description="Element that gets the key; without it, what has the focus."
+    )
+    frame: str | None = Field(
+        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+    )
+    value: str = Field(min_length=1, max_length=100, description="Name of a key, such as `Enter` or `Control+A`.")
 
     def describe(self) -> str:
         return f"press {self.value}" + (f" on {self.selector}" if self.selector else "")
 
 
 class Scroll(StepBase):
-    """Bring an element into view, or scroll the page by `value` pixels (to its end without a value)."""
+    """Bring an element into view, or scroll the page or the element."""
 
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["scroll"] = "scroll"
-    selector: str | None = Field(None, max_length=2000)
-    frame: str | None = Field(None, max_length=2000)
-    value: int | None = Field(None, ge=-1_000_000, le=1_000_000)
+    selector: str | None = Field(
+        None, max_length=2000, description="Element to bring into view, or with `value` to scroll in."
+    )
+    frame: str | None = Field(
+        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+    )
+    value: int | None = Field(
+        None,
+        ge=-1_000_000,
+        le=1_000_000,
+        description="How far down, negative: up. Without it and a selector: to the end, in pixels.",
+    )
 
     @property
     def looks_only(self) -> bool:
@@ -49,14 +62,18 @@ class Scroll(StepBase):
 
 
 class Wait(StepBase):
-    """Wait until an element is visible (and its text has `value`), or for `value` seconds."""
+    """Wait until an element is visible, and its text holds `value`; or for some seconds."""
 
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["wait"] = "wait"
-    selector: str | None = Field(None, max_length=2000)
-    frame: str | None = Field(None, max_length=2000)
-    value: str | float | None = None
+    selector: str | None = Field(None, max_length=2000, description="Element that must become visible.")
+    frame: str | None = Field(
+        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+    )
+    value: str | float | None = Field(
+        None, description="With a selector: what its text must hold. Alone: how long to wait, in seconds."
+    )
 
     @model_validator(mode="after")
     def _something_to_wait_for(self) -> Wait:
@@ -107,7 +124,7 @@ class Dialog(StepBase):
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["dialog"] = "dialog"
-    value: Literal["accept", "dismiss"] = "accept"
+    value: Literal["accept", "dismiss"] = Field("accept", description="The answer.")
     text: str | None = Field(None, max_length=10_000, description="What is written into a prompt.")
 
     @model_validator(mode="after")
@@ -126,9 +143,11 @@ class Screenshot(StepBase):
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["screenshot"] = "screenshot"
-    selector: str | None = Field(None, max_length=2000)
-    frame: str | None = Field(None, max_length=2000)
-    screenshot_id: str = Field(min_length=1, max_length=100)
+    selector: str | None = Field(None, max_length=2000, description="Element to picture; without it, what is in view.")
+    frame: str | None = Field(
+        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+    )
+    screenshot_id: str = Field(min_length=1, max_length=100, description="Name of the picture.")
 
     @property
     def looks_only(self) -> bool:
@@ -139,11 +158,13 @@ class Api(StepBase):
     """An HTTP request with the page's cookies."""
 
     act: Literal["api"] = "api"
-    url: str = Field(min_length=1, max_length=8000)
-    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = "GET"
-    headers: dict[str, str] = Field(default_factory=dict)
+    url: str = Field(min_length=1, max_length=8000, description="Address; a relative one needs `--base-url`.")
+    method: Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"] = Field("GET", description="HTTP method.")
+    headers: dict[str, str] = Field(default_factory=dict, description="HTTP headers.")
     value: JsonValue = Field(None, description="Body: an object or list is sent as JSON, a string as it is.")
-    status: int | None = Field(None, ge=100, le=599, description="The status expected; without it, any below 400.")
+    status: int | None = Field(
+        None, ge=100, le=599, description="What must be answered; without it, anything below 400, as an HTTP status."
+    )
 
     @property
     def effect_class(self) -> EffectClass:
@@ -154,15 +175,19 @@ class Api(StepBase):
 
 
 class Assert(StepBase):
-    """Compare an element's text with `value`, or evaluate the criterion `expr` (DESIGN 4.2)."""
+    """Compare an element's text with `value`, or evaluate the criterion `expr` ."""
 
     usual_effect: ClassVar[EffectClass] = "read"
 
     act: Literal["assert"] = "assert"
-    selector: str | None = Field(None, max_length=2000)
-    frame: str | None = Field(None, max_length=2000)
-    value: str | int | float | bool | None = None
-    expr: str | None = Field(None, max_length=10_000)
+    selector: str | None = Field(None, max_length=2000, description="Element whose text is compared: the first match.")
+    frame: str | None = Field(
+        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+    )
+    value: str | int | float | bool | None = Field(
+        None, description="What its text must be; `<= 30`; or one call of `mem(...)` or `json(...)`."
+    )
+    expr: str | None = Field(None, max_length=10_000, description="Any criterion, in place of the other keys.")
 
     @model_validator(mode="after")
     def _one_of_two_forms(self) -> Assert:

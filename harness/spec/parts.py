@@ -17,11 +17,17 @@ class Expect(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    final_state: FinalState
-    error_type: ErrorType | None = None
-    code: str | None = None
-    step_index: int | None = Field(None, ge=-1)
-    warnings: tuple[str, ...] = ()
+    final_state: FinalState = Field(description="How the task must end.")
+    error_type: ErrorType | None = Field(
+        None, description="Of the failure; a task that must fail names this or the `code`."
+    )
+    code: str | None = Field(None, description="Of the failure; `harness explain CODE` tells of it.")
+    step_index: int | None = Field(
+        None,
+        ge=-1,
+        description="Where it must fail; -1: the preconditions; the number of steps: the criteria, as a step number.",
+    )
+    warnings: tuple[str, ...] = Field((), description="Types of warnings that must be given; others may be.")
 
     @model_validator(mode="after")
     def _a_failure_is_named(self) -> Expect:
@@ -38,10 +44,12 @@ class FallbackPlan(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    enabled: bool = False
-    alternative_task_id: str | None = Field(None, description="Task to run in the same world when this one failed.")
+    enabled: bool = Field(False, description="Whether the plan is followed at all.")
+    alternative_task_id: str | None = Field(
+        None, description="Id of a task to run in the same world when this one `failed` (not `aborted`)."
+    )
     relaxed_success_criteria: tuple[str, ...] = Field(
-        (), description="What must hold instead when a success criterion does not: then `partial_success`."
+        (), description="Criteria that must all hold when a success criterion does not: then `partial_success`."
     )
 
 
@@ -50,12 +58,14 @@ class ScoringCheckpoint(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    id: str
-    name: str | None = None
+    id: str = Field(description="What `depends_on` calls it.")
+    name: str | None = Field(None, description="What reports call it; without it, the id.")
     assertion: str = Field(description="Criterion that must hold at the end.")
-    weight: float = Field(1.0, ge=0, description="Its share; the weights of those that apply are normalized.")
+    weight: float = Field(
+        1.0, ge=0, description="Its share; those of the parts that apply are scaled to add up to 1, as a weight."
+    )
     required: bool = Field(False, description="When it does not hold, the task is at most `partial_success`.")
-    depends_on: tuple[str, ...] = Field((), description="Ids of others; it counts only when they hold.")
+    depends_on: tuple[str, ...] = Field((), description="Ids of parts before it; it counts only when they hold.")
     when: str | None = Field(None, description="Criterion; when it does not hold, this part does not apply.")
 
 
@@ -64,8 +74,8 @@ class StateBinding(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    channel: str = Field(min_length=1)
-    path: str = Field(min_length=1, max_length=1000)
+    channel: str = Field(min_length=1, description="A channel of `[tool.harness.channels]`.")
+    path: str = Field(min_length=1, max_length=1000, description="Place in the channel's document.")
 
 
 def binding_of(value: Any) -> Any:
@@ -73,6 +83,8 @@ def binding_of(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     channel, _, path = value.partition(".")
+    if not path:
+        raise ValueError("a place in the environment is written `channel.path`, such as `env.shop.orders.last`")
     return {"channel": channel, "path": path}
 
 
@@ -82,11 +94,11 @@ class Repair(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     precondition: str | None = Field(
-        None, description="The precondition, as it is written there, that this repairs; none: any."
+        None, description="The precondition that it is for, as written there; without it, for all."
     )
-    memory: dict[str, JsonValue] = Field(default_factory=dict, description="Entries to write.")
-    task: str | None = Field(None, description="Id of a task to run first, in the same world.")
-    steps: tuple[Step, ...] = Field((), description="Steps to do.")
+    memory: dict[str, JsonValue] = Field(default_factory=dict, description="Memory entries to write, before all else.")
+    task: str | None = Field(None, description="Id of a task to run after that, in the same world.")
+    steps: tuple[Step, ...] = Field((), description="Steps to do last.")
 
     @model_validator(mode="after")
     def _does_something(self) -> Repair:
@@ -100,7 +112,17 @@ class Budget(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    max_steps: int | None = Field(None, ge=1, description="Steps begun, those done again after a rewind included.")
-    max_requests: int | None = Field(None, ge=1, description="Requests that left the task's pages.")
-    max_seconds: float | None = Field(None, gt=0, description="Seconds from the start of the task.")
-    max_retries: int | None = Field(None, ge=0, description="Attempts after the first, of all steps together.")
+    max_steps: int | None = Field(
+        None,
+        ge=1,
+        description="Steps begun, those done again included; an agent has 30 unless it is said, as a number of steps.",
+    )
+    max_requests: int | None = Field(
+        None, ge=1, description="Requests that the task's pages sent, as a number of requests."
+    )
+    max_seconds: float | None = Field(None, gt=0, description="From the start of the task, in seconds.")
+    max_retries: int | None = Field(
+        None,
+        ge=0,
+        description="Attempts after the first, and ways back to a checkpoint, of all steps, as a number of attempts.",
+    )

@@ -19,19 +19,22 @@ class StepBase(BaseModel):
     act: str
     note: str | None = Field(None, description="For the reader; shown in reports.")
     t: float | None = Field(
-        None, description="Seconds since the start in the run this step was taken from; shown only."
+        None, description="When it was done in the run that it was taken from; shown only, in seconds."
     )
     timeout: float | None = Field(
-        None, gt=0, le=3600, description="Seconds for one attempt, instead of `step_timeout`."
+        None, gt=0, le=3600, description="For one attempt, instead of `step_timeout`, in seconds."
     )
-    optional: bool = Field(False, description="When it fails, the task goes on (a skipped step: `partial_success`).")
+    optional: bool = Field(False, description="When it fails, the task goes on; it ends `partial_success`.")
     screenshot_id: str | None = Field(
         None, max_length=100, description="Keep a screenshot after the step, by this name."
     )
     remember: dict[str, str] = Field(
         default_factory=dict, description="Memory key -> value expression, e.g. `text('#order-id')`."
     )
-    effect: EffectClass | None = Field(None, description="`write`: never done twice (DESIGN 4.2).")
+    effect: EffectClass | None = Field(
+        None,
+        description="`write`: never done twice. Without it `submit` and an unsafe `api` are `write`, no other act is.",
+    )
     done_when: str | None = Field(None, description="Criterion that tells whether the step already took effect.")
 
     @property
@@ -62,11 +65,15 @@ class StepBase(BaseModel):
 class ElementStep(StepBase):
     """An act on one element."""
 
-    selector: str = Field(min_length=1, max_length=2000)
-    frame: str | None = Field(None, max_length=2000, description="Selector of the iframe the element is in.")
+    selector: str = Field(
+        min_length=1, max_length=2000, description="The element: CSS, XPath or any Playwright engine."
+    )
+    frame: str | None = Field(
+        None, max_length=2000, description="Selector of the iframe that it is in; `a >>> b`: of b in a."
+    )
 
 
 class ForcibleStep(ElementStep):
     """An act that the browser can be told to do without waiting for the element to be ready."""
 
-    force: bool = Field(False, description="Act even when the element is covered or not ready.")
+    force: bool = Field(False, description="Act also when the element is covered or not ready.")

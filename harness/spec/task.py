@@ -38,44 +38,82 @@ class TaskSpec(BaseModel):
 
     model_config = ConfigDict(validate_assignment=True, extra="allow")
 
-    task_id: str = Field(min_length=1, max_length=200)
-    family: str | None = Field(None, json_schema_extra={"pattern": f"^{FAMILY}$"})
-    episode_id: str | None = None
-    priority: int = Field(3, ge=1, le=5, description="1 is the most urgent.")
-    seed: int = 0
-    time: str | None = None
-    persona: dict[str, JsonValue] = Field(default_factory=dict)
-    goal: str = ""
-    inputs: dict[str, JsonValue] = Field(default_factory=dict)
-    allowed_domains: tuple[str, ...] = ()
-    preconditions: tuple[str, ...] = ()
+    task_id: str = Field(
+        min_length=1, max_length=200, description="Names the task, its pytest item and its directory under `errors/`."
+    )
+    family: str | None = Field(
+        None,
+        json_schema_extra={"pattern": f"^{FAMILY}$"},
+        description="The mark `family_<x>` and Allure's feature: letters, digits, `_` and `-`.",
+    )
+    episode_id: str | None = Field(
+        None, description="Tasks of one episode share a world: memory, environment, sessions on the sites."
+    )
+    priority: int = Field(
+        3, ge=1, le=5, description="Order of the run, and Allure's severity; 1 comes first, as a rank."
+    )
+    seed: int = Field(0, description="Where the random numbers of `jitter` start, as a plain number.")
+    time: str | None = Field(
+        None,
+        description="ISO 8601 with a zone: where the world's clock, the browser's `Date` and `time_since` start.",
+    )
+    persona: dict[str, JsonValue] = Field(
+        default_factory=dict, description="For whom the task is done: `${persona.x}`; agents are given it."
+    )
+    goal: str = Field("", description="What the task is for: shown in reports, given to agents.")
+    inputs: dict[str, JsonValue] = Field(default_factory=dict, description="Values that `${inputs.x}` stands for.")
+    allowed_domains: tuple[str, ...] = Field(
+        (), description="Hosts that may be reached, and those below them; nothing is sent elsewhere. Empty: all."
+    )
+    preconditions: tuple[str, ...] = Field((), description="Criteria that must hold before the first step.")
     memory: dict[str, JsonValue] = Field(default_factory=dict, description="Entries that stand before the first step.")
-    memory_keys: tuple[str, ...] = ()
-    success_criteria: tuple[str, ...] = ()
-    artifacts: tuple[str, ...] = ()
-    rubrics: dict[str, float] = Field(default_factory=dict)
-    scoring_checkpoints: tuple[ScoringCheckpoint, ...] = ()
-    dependencies: tuple[str, ...] = ()
-    tags: tuple[Annotated[str, Field(json_schema_extra={"pattern": f"^{TAG}$"})], ...] = ()
+    memory_keys: tuple[str, ...] = Field(
+        (), description="Memory entries that must be there at the end: else a warning, strict: a failure."
+    )
+    success_criteria: tuple[str, ...] = Field((), description="Criteria that must hold after the last step.")
+    artifacts: tuple[str, ...] = Field(
+        (), description="Downloads and screenshots that must be there at the end: else a warning, strict: a failure."
+    )
+    rubrics: dict[str, float] = Field(
+        default_factory=dict, description="Metric (`SR`, `LH-F1`, `cost_efficiency`) -> its weight in the score."
+    )
+    scoring_checkpoints: tuple[ScoringCheckpoint, ...] = Field(
+        (), description="Parts of the score, looked at when the task ends, passed or failed."
+    )
+    dependencies: tuple[str, ...] = Field(
+        (), description="Ids of tasks that run before this one; when one did not pass, this one is skipped."
+    )
+    tags: tuple[Annotated[str, Field(json_schema_extra={"pattern": f"^{TAG}$"})], ...] = Field(
+        (), description="pytest marks and Allure tags: a letter, then letters, digits, `_` and `-`."
+    )
     timeout: int = Field(300, ge=10, le=3600, description="The whole task, recovery included, in seconds.")
     step_timeout: int = Field(30, ge=1, le=300, description="One attempt of a step, in seconds.")
-    error_recovery: Annotated[Rulebook, BeforeValidator(_with_tuples)] = Rulebook()
+    error_recovery: Annotated[Rulebook, BeforeValidator(_with_tuples)] = Field(
+        Rulebook(), description="What to do about each kind of failure."
+    )
     checkpoints: tuple[Annotated[int, Field(ge=0)], ...] = Field(
-        (), description="Step numbers; before each of them the state is saved (specs/003 2.1)."
+        (), description="Numbers of steps; the state is saved before each of them."
     )
-    fallback_plan: FallbackPlan = FallbackPlan()
+    fallback_plan: FallbackPlan = Field(FallbackPlan(), description="What may do instead when the task fails.")
     state_bindings: dict[str, Annotated[StateBinding, BeforeValidator(binding_of)]] = Field(
-        default_factory=dict, description="Memory key -> place in the environment, `channel.path`."
+        default_factory=dict,
+        description="Memory key -> the place in the environment that must agree: `channel.path`, or both apart.",
     )
-    repairs: tuple[Repair, ...] = Field((), description="For `on_precondition_fail: attempt_repair`.")
-    budget: Budget = Budget()
+    repairs: tuple[Repair, ...] = Field(
+        (), description="How preconditions are set up, for `on_precondition_fail: attempt_repair`."
+    )
+    budget: Budget = Field(Budget(), description="What the task may use up; over it the task is aborted.")
     parametrize: dict[str, list[JsonValue]] | list[dict[str, JsonValue]] = Field(
-        default_factory=list, description="Cases: `${param.x}` stands for their values."
+        default_factory=list, description="Cases, each a task of its own: `${param.x}` stands for its values."
     )
-    faults: tuple[Fault, ...] = ()
-    expect: Expect | None = None
-    steps: tuple[Step, ...] = ()
-    expected_memory: dict[str, JsonValue] = Field(default_factory=dict)
+    faults: tuple[Fault, ...] = Field((), description="What goes wrong on purpose.")
+    expect: Expect | None = Field(
+        None, description="The outcome that the task must show: its item passes when it does, and only then."
+    )
+    steps: tuple[Step, ...] = Field((), description="What is done, in order; without steps an agent chooses them.")
+    expected_memory: dict[str, JsonValue] = Field(
+        default_factory=dict, description="Memory as it must be at the end: else a warning, strict: a failure."
+    )
 
     _place: tuple[Path, str] | None = PrivateAttr(None)
 

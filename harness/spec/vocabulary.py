@@ -11,7 +11,7 @@ from harness.recovery import Rulebook
 from harness.spec.faults import Fault
 from harness.spec.parts import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding
 from harness.spec.problems import Way
-from harness.spec.steps import Step
+from harness.spec.steps import Option, Step
 from harness.spec.task import TaskSpec
 
 WARNINGS = (
@@ -78,7 +78,7 @@ _NESTED: Mapping[str, type[BaseModel]] = {
 def tag_at(path: Way) -> str | None:
     """The key that chooses the model of a mapping at this place: `act`, `kind`, `strategy`."""
     match path:
-        case ("steps", int()):
+        case ("steps", int()) | ("repairs", int(), "steps", int()):
             return "act"
         case ("faults", int()):
             return "kind"
@@ -91,7 +91,7 @@ def tag_at(path: Way) -> str | None:
 def choices_at(path: Way) -> Mapping[str, type[BaseModel]]:
     """The models that `tag_at` chooses from."""
     match path:
-        case ("steps", int()):
+        case ("steps", int()) | ("repairs", int(), "steps", int()):
             return ACTS
         case ("faults", int()):
             return FAULTS
@@ -105,6 +105,8 @@ def keys_at(path: Way, data: Any) -> list[str]:
     """The keys that a mapping at this place may have, `data` being the mapping."""
     if not path:
         return ["$schema", *TaskSpec.model_fields]
+    if path[0] == "steps" and path[-1] == "value":
+        return list(Option.model_fields)
     if (tag := tag_at(path)) is not None:
         return _chosen_keys(choices_at(path), data.get(tag) if isinstance(data, dict) else None)
     nested = _NESTED.get(str(path[0]))

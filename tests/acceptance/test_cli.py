@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,14 +20,18 @@ import pytest
 
 from harness.failure import CATALOG
 from harness.reporting.serving import report_server
+from tests.acceptance.conftest import Project
 
 ROOT = Path(__file__).parents[2]
 GOOD = "task_id: A-1\ngoal: g\nsteps:\n  - {act: open, url: 'http://shop.local/'}\n"
 
 
-def harness(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from harness.cli import main; main()", *args]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+MAIN = "from harness.cli import main; main()"
+
+
+def harness(*args: str, cwd: Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", MAIN, *args]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def test_validate_tells_all_problems_at_once_and_the_exit_code_says_so(tmp_path: Path) -> None:
@@ -57,6 +62,7 @@ def test_validate_sees_what_only_several_files_show(tmp_path: Path) -> None:
 def test_what_cannot_be_done_is_one_clear_line(tmp_path: Path, args: tuple[str, ...]) -> None:
     found = harness(*args, cwd=tmp_path)
     assert found.returncode == 1
+    assert found.stdout == ""
     assert len(found.stderr.strip().splitlines()) == 1
     assert "Traceback" not in found.stderr
 
@@ -99,8 +105,145 @@ def test_version_and_help(tmp_path: Path) -> None:
 def test_validate_labels_warnings_and_counts_one_file_as_one(tmp_path: Path) -> None:
     (tmp_path / "a.task.yaml").write_text(GOOD + "mine: 1\ndependencies: [NOT-HERE]\n", "utf-8")
     found = harness("validate", ".", cwd=tmp_path)
-    assert found.stderr.startswith("warning: a.task.yaml:5:")
+    assert "warning: a.task.yaml:5:" in found.stderr
     assert found.stdout.startswith("1 task file, 1 load, ")
+
+
+PROJECT = """
+[tool.harness.channels.env]
+url = "http://world.local/env"
+"""
+
+
+def test_validate_knows_the_channels_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(PROJECT, "utf-8")
+    (tmp_path / "tasks").mkdir()
+    text = GOOD + "success_criteria: [\"json('evn', 'a') == 1\"]\n"
+    (tmp_path / "tasks" / "a.task.yaml").write_text(text, "utf-8")
+    found = harness("validate", str(tmp_path), cwd=tmp_path.parent)
+    assert found.returncode == 1
+    assert "unknown channel `evn`" in found.stderr
+    assert "did you mean `env`?" in found.stderr
+
+
+def test_validate_knows_the_agents_of_the_project(tmp_path: Path) -> None:
+    (tmp_path / "a.task.yaml").write_text(GOOD.partition("steps")[0], "utf-8")
+    assert "no steps" in harness("validate", ".", cwd=tmp_path).stderr
+    (tmp_path / "pyproject.toml").write_text("[tool.harness.agents.mine]\npython = 'a:b'\n", "utf-8")
+    assert harness("validate", ".", cwd=tmp_path).returncode == 0
+
+
+def test_validate_tells_of_settings_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "a.task.yaml").write_text(GOOD, "utf-8")
+    (tmp_path / "b.task.yaml").write_text(GOOD.replace("A-1", "B-1"), "utf-8")
+    (tmp_path / "pyproject.toml").write_text("[tool.harness]\nrecodring = 'full'\n", "utf-8")
+    found = harness("validate", ".", cwd=tmp_path)
+    assert found.returncode == 1
+    assert found.stderr.count("pyproject.toml: tool.harness.recodring") == 1
+    assert found.stdout.startswith("2 task files, 2 load, 1 with errors")
+
+
+def test_validate_as_json(tmp_path: Path) -> None:
+    (tmp_path / "a.task.yaml").write_text(GOOD, "utf-8")
+    (tmp_path / "b.task.yaml").write_text(GOOD.replace("open", "opne"), "utf-8")
+    found = harness("validate", ".", "--format", "json", cwd=tmp_path)
+    assert (found.returncode, found.stderr) == (1, "")
+    document = json.loads(found.stdout)
+    assert document["files"] == [
+        {"file": "a.task.yaml", "task_id": "A-1", "valid": True},
+        {"file": "b.task.yaml", "task_id": None, "valid": False},
+    ]
+    assert document["counts"] == {"files": 2, "loaded": 1, "with_errors": 1, "errors": 1, "warnings": 1}
+    warning, error = document["problems"]
+    assert (warning["severity"], warning["path"], warning["file"]) == ("warning", "success_criteria", "a.task.yaml")
+    assert (error["line"], error["column"], error["path"]) == (4, 11, "steps[0].act")
+    assert set(error) == {
+        "file", "line", "column", "path", "message", "expected", "found", "hint", "severity",
+    }  # fmt: skip
+
+
+def test_validate_of_nothing_as_json_is_a_document_too(tmp_path: Path) -> None:
+    for path in (".", "nowhere"):
+        found = harness("validate", path, "--format", "json", cwd=tmp_path)
+        assert found.returncode == 1
+        assert json.loads(found.stdout)["counts"]["errors"] == 1
+
+
+def test_validate_for_github(tmp_path: Path) -> None:
+    (tmp_path / "a.task.yaml").write_text(GOOD.replace("open", "opne"), "utf-8")
+    found = harness("validate", ".", "--format", "github", cwd=tmp_path)
+    assert found.returncode == 1
+    command, summary = found.stdout.splitlines()
+    assert command.startswith("::error file=a.task.yaml,line=4,col=11,title=steps[0].act::not a known act")
+    assert summary == "1 task file, 0 load, 1 with errors"
+
+
+def test_validate_strictly_takes_advice_as_an_error(tmp_path: Path) -> None:
+    (tmp_path / "a.task.yaml").write_text(GOOD + "memory_keys: [k]\n", "utf-8")
+    assert harness("validate", ".", cwd=tmp_path).returncode == 0
+    found = harness("validate", "--strict", ".", cwd=tmp_path)
+    assert found.returncode == 1
+    assert "memory_keys[0]: no step remembers it" in found.stderr
+    assert "the key `family` is missing (strict)" in found.stderr
+    assert "warning:" not in found.stderr
+
+
+def test_pytest_shows_what_the_loader_warns_of_and_no_advice(project: Project) -> None:
+    project.task("A-1", memory_keys=["k"], mine=1)
+    shown = project.run("--collect-only", "-q").stdout.str()
+    assert "unknown key `mine`" in shown
+    assert "no step remembers it" not in shown
+    assert "no step remembers it" in harness("validate", ".", cwd=project.path).stderr
+
+
+@pytest.mark.parametrize("args", [("nope",), ("validate",), ("validate", "--format", "xml", "."), ("new", "../a")])
+def test_a_slip_in_the_usage_is_code_2(tmp_path: Path, args: tuple[str, ...]) -> None:
+    found = harness(*args, cwd=tmp_path)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr
+
+
+@pytest.mark.parametrize("command", ["new", "validate", "run", "show", "explain", "schema", "report", "demo"])
+def test_every_command_shows_an_example(tmp_path: Path, command: str) -> None:
+    found = harness(command, "--help", cwd=tmp_path)
+    assert found.returncode == 0
+    assert f"Example: harness {command}" in found.stdout
+
+
+def test_schema_by_name_and_the_list(tmp_path: Path) -> None:
+    names = harness("schema", "--list", cwd=tmp_path).stdout.split()
+    assert set(names) == {path.name for path in (ROOT / "schemas").glob("*.json")}
+    for args in (("trace",), ("trace.schema.json",), ("--name", "trace")):
+        printed = harness("schema", *args, cwd=tmp_path).stdout
+        assert printed == (ROOT / "schemas" / "trace.schema.json").read_text("utf-8")
+    wrong = harness("schema", "trase", cwd=tmp_path)
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert "did you mean `trace`?" in wrong.stderr
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", MAIN, "explain"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.wait(30) == 1
+        assert process.stderr.read() == b""
+
+
+def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
+    """It comes while the command reads its first file: a pipe that nobody writes to."""
+    os.mkfifo(tmp_path / "a.task.yaml")
+    command = [sys.executable, "-c", MAIN, "validate", "a.task.yaml"]
+    with (
+        subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        ) as process,
+        (tmp_path / "a.task.yaml").open("wb"),
+    ):  # open once the other side reads
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    assert (process.returncode, out, err) == (130, b"", b"")
 
 
 def test_the_report_server_says_nothing_of_a_browser_that_breaks_off(
@@ -119,13 +262,10 @@ def test_the_report_server_says_nothing_of_a_browser_that_breaks_off(
     assert capfd.readouterr().err == ""
 
 
-DEMO = "from harness.cli import main; main()"
-
-
 @contextlib.contextmanager
 def demo(port: int = 0, before: str = "") -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
     """`harness demo` in a process of its own, and what it has said once the sites run."""
-    command = [sys.executable, "-c", before + DEMO, "demo", "--port", str(port)]
+    command = [sys.executable, "-c", before + MAIN, "demo", "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline()]
@@ -171,3 +311,141 @@ def test_demo_on_a_port_of_someone_else_fails(tmp_path: Path) -> None:
         thread.join()
     assert done.returncode == 1
     assert "cannot listen" in done.stderr
+
+
+def ports_as(sites: dict[str, int], pyproject: Path) -> None:
+    """The demo sites of the test session instead of those that would be started."""
+    text = pyproject.read_text("utf-8")
+    text = re.sub(r'"(\w+\.local)" = \d+', lambda found: f'"{found[1]}" = {sites[found[1]]}', text)
+    pyproject.write_text(text.replace('"8470"', f'"{sites["world.local"]}"'), "utf-8")
+
+
+def test_a_new_task_runs_in_an_empty_folder(tmp_path: Path, sites: dict[str, int]) -> None:
+    made = harness("new", "my-first", "--with-demo", cwd=tmp_path)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "run it:  harness run tasks/my-first.task.yaml" in made.stdout
+    ports_as(sites, tmp_path / "pyproject.toml")
+    checked = harness("validate", ".", cwd=tmp_path)
+    assert (checked.stdout, checked.stderr) == ("1 task file, 1 load, 0 with errors\n", "")
+    ran = harness("run", "tasks/my-first.task.yaml", "-p", "no:cacheprovider", cwd=tmp_path, timeout=120)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "1 passed" in ran.stdout
+    assert "1 completed" in ran.stdout
+
+
+def test_a_new_task_for_a_page_of_ones_own_runs(tmp_path: Path, sites: dict[str, int]) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    url = f"http://127.0.0.1:{sites['shop.local']}/"
+    made = harness("new", "mine", "--dir", "flows", "--url", url, cwd=tmp_path)
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "pyproject" not in made.stdout
+    ran = harness("run", "--timeout-scale", "2", "flows", "--", "-k", "mine", cwd=tmp_path, timeout=120)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "1 passed" in ran.stdout
+
+
+def test_new_says_what_the_project_lacks(tmp_path: Path) -> None:
+    made = harness("new", cwd=tmp_path)
+    assert made.returncode == 0
+    assert "[tool.harness.services.demo]" in made.stdout
+    assert "harness schema --write schemas" in made.stdout
+    assert not (tmp_path / "pyproject.toml").exists()
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "task_spec.schema.json").write_text("{}", "utf-8")
+    (tmp_path / "pyproject.toml").write_text("[tool.ruff]\nline-length = 100", "utf-8")
+    again = harness("new", "--with-demo", "--force", cwd=tmp_path)
+    assert "schema" not in again.stdout
+    text = (tmp_path / "pyproject.toml").read_text("utf-8")
+    assert text.startswith("[tool.ruff]\nline-length = 100\n\n[tool.harness.services.demo]\n")
+    assert "add" not in harness("new", "other", "--with-demo", cwd=tmp_path).stdout
+    assert (tmp_path / "pyproject.toml").read_text("utf-8") == text
+
+
+def test_new_never_overwrites(tmp_path: Path) -> None:
+    file = tmp_path / "tasks" / "mine.task.yaml"
+    file.parent.mkdir()
+    file.write_text("task_id: other\n", "utf-8")
+    refused = harness("new", "mine", cwd=tmp_path)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert "there already" in refused.stderr
+    assert "--force" in refused.stderr
+    assert file.read_text("utf-8") == "task_id: other\n"
+    assert harness("new", "mine", "--force", cwd=tmp_path).returncode == 0
+    assert "task_id: mine" in file.read_text("utf-8")
+
+
+def test_new_takes_no_id_of_another_task(tmp_path: Path) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "x.task.yaml").write_text(GOOD, "utf-8")
+    refused = harness("new", "a-1", cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "taken by tasks/x.task.yaml" in refused.stderr
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "shop.local", "http://", "http://a b/", "http://x:99999/"])
+def test_new_wants_the_url_of_a_page(tmp_path: Path, url: str) -> None:
+    refused = harness("new", "--url", url, cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "is not the URL of a page" in refused.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_new_does_not_spoil_settings(tmp_path: Path) -> None:
+    before = "[tool]\nharness = {}\n"
+    (tmp_path / "pyproject.toml").write_text(before, "utf-8")
+    refused = harness("new", "--with-demo", cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "add them by hand" in refused.stderr
+    assert (tmp_path / "pyproject.toml").read_text("utf-8") == before
+
+
+def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("", "utf-8")
+    for args in (("new", "--dir", "file/inside"), ("schema", "--write", "file")):
+        found = harness(*args, cwd=tmp_path)
+        assert (found.returncode, found.stdout) == (1, "")
+        assert len(found.stderr.splitlines()) == 1
+        assert "file" in found.stderr
+
+
+def test_run_passes_on_pytests_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    nothing = harness("run", "-k", "x", cwd=tmp_path)
+    assert nothing.returncode == 1
+    assert "there is no folder `tasks` here" in nothing.stderr
+    (tmp_path / "tasks").mkdir()
+    assert harness("run", cwd=tmp_path).returncode == 5
+    assert harness("run", "nowhere", cwd=tmp_path).returncode == 4
+    assert "usage: " in harness("run", "--", "--help", cwd=tmp_path).stdout
+
+
+def test_show_reads_what_a_failure_left(project: Project) -> None:
+    project.task(
+        "LOST-1", steps=[{"act": "open", "url": "http://shop.local/"}, {"act": "click", "selector": "#not-there"}]
+    )
+    assert project.run().ret == 1
+    listed = harness("show", cwd=project.path)
+    assert "LOST-1 failed: ELEMENT_NOT_FOUND (element_not_found) at step 1 (of 0-1)" in listed.stdout
+    shown = harness("show", "LOST-1", cwd=project.path).stdout
+    assert shown == harness("show", "errors/LOST-1", cwd=project.path).stdout
+    assert "  >   1  click  #not-there" in shown
+    assert "  hint: " in shown
+    assert "    screenshot.png " in shown
+    wrong = harness("show", "LOST-2", cwd=project.path)
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert "did you mean `LOST-1`?" in wrong.stderr
+    _of_an_earlier_run(project)
+
+
+def _of_an_earlier_run(project: Project) -> None:
+    run = json.loads((project.path / "errors" / "LOST-1" / "manifest.json").read_text("utf-8"))["run"]
+    project.task("LOST-1")
+    assert project.run().ret == 0
+    hint = harness("show", "LOST-1", cwd=project.path)
+    assert hint.returncode == 1
+    assert f"harness show LOST-1 --run {run}" in hint.stderr
+    assert f"earlier run {run}: LOST-1" in harness("show", cwd=project.path).stdout
+    assert "#not-there" in harness("show", "LOST-1", "--run", run, cwd=project.path).stdout
+    wrong = harness("show", "--run", "never", cwd=project.path)
+    assert wrong.returncode == 1
+    assert run in wrong.stderr

@@ -6,13 +6,12 @@ how many orders were placed.
 
 from __future__ import annotations
 
+import http.server
 import json
-import subprocess
-import sys
+import threading
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -29,7 +28,7 @@ BUY: tuple[dict[str, Any], ...] = (
         "effect": "write",
         "done_when": "json('env', 'shop.cart.WM-5521.qty') == 1",
     },
-    {"act": "click", "selector": "#checkout-button"},
+    {"act": "open", "url": "http://shop.local/checkout"},
     {"act": "type", "selector": "#address", "value": "1 Test Road"},
 )
 ORDER = len(BUY)
@@ -64,7 +63,8 @@ def pytest_runtest_call(item):
     if not item.name.startswith("KILL"):
         return (yield)
     over = threading.Event()
-    watcher = threading.Thread(target=kill_after_the_order, args=(item.config.stash[STATE].run_id + "." + item.name, over))
+    world = item.config.stash[STATE].run_id + "." + item.name
+    watcher = threading.Thread(target=kill_after_the_order, args=(world, over))
     watcher.start()
     try:
         return (yield)
@@ -95,6 +95,231 @@ class Case:
 
 def case(orders: int, state: str, code: str | None = None, *warnings: str, known: bool = True, **keys: Any) -> Case:
     """`known`: the order has a `done_when`."""
-    step = {"act": "submit", "selector": "#checkout-form", "effect": "write", "timeout": LATE}
+    step = {"act": "submit", "selector": "#place-order", "timeout": LATE}
     step |= {"done_when": ORDERED} if known else {}
     return Case(orders, state, code, frozenset(warnings), step=step | keys.pop("step", {}), **keys)
+
+
+def _breakdowns() -> dict[str, Case]:
+    """The order breaks down, under each strategy that could do it again."""
+    after, before = {"after_commit": "reset"}, {"before_commit": "reset"}
+    silent, mute = {"after_commit": "hang"}, {"before_commit": "hang"}
+    found: dict[str, Case] = {}
+    for name, rule in {"retry": RETRY, "backoff": BACKOFF}.items():
+        rules = {"on_network_error": rule}
+        found |= {
+            f"reset-after-{name}": case(1, "completed", None, "effect_already_done", breaks=after, rules=rules),
+            f"reset-before-{name}": case(0, "failed", "NET_CONNECTION_RESET", breaks=before, rules=rules),
+            f"hang-after-{name}": case(1, "completed", None, "effect_already_done", breaks=silent, rules=rules),
+            f"hang-before-{name}": case(
+                1, "completed", None, "network_error_recovered", breaks={"before_commit": "hang_once"}, rules=rules
+            ),
+            f"blind-reset-after-{name}": case(1, "failed", UNKNOWN, known=False, breaks=after, rules=rules),
+            f"blind-reset-before-{name}": case(0, "failed", UNKNOWN, known=False, breaks=before, rules=rules),
+            f"blind-hang-after-{name}": case(1, "failed", UNKNOWN, known=False, breaks=silent, rules=rules),
+            f"blind-hang-before-{name}": case(0, "failed", UNKNOWN, known=False, breaks=mute, rules=rules),
+        }
+    rules = {"on_network_error": "abort"}
+    return found | {
+        "reset-after-abort": case(1, "completed", None, "effect_already_done", breaks=after, rules=rules),
+        "reset-before-abort": case(0, "aborted", "NET_CONNECTION_RESET", breaks=before, rules=rules),
+        "hang-after-abort": case(1, "completed", None, "effect_already_done", breaks=silent, rules=rules),
+        "hang-before-abort": case(0, "aborted", "NET_TIMEOUT", breaks=mute, rules=rules),
+        "blind-reset-after-abort": case(1, "aborted", "NET_CONNECTION_RESET", known=False, breaks=after, rules=rules),
+        "blind-hang-after-abort": case(1, "aborted", "NET_TIMEOUT", known=False, breaks=silent, rules=rules),
+    }
+
+
+def _late() -> dict[str, Case]:
+    """The order is placed and nobody has seen its page: the step that waits for it is late."""
+    keys: dict[str, Any] = {
+        "breaks": {"after_commit": "hang_once"},
+        "after": ({"act": "wait", "selector": "#order-id", "timeout": 1},),
+    }
+    skip, done = {"on_timeout": "skip_step"}, "effect_already_done"
+    return {
+        "late-capture": case(1, "failed", "STEP_TIMEOUT", done, **keys),
+        "late-skip": case(1, "partial_success", None, done, "step_skipped", rules=skip, **keys),
+        # The checkpoint is older than the order, and so is the shop that it puts back: the order is placed again.
+        "late-rewind": case(1, "completed", None, done, "checkpoint_restored", rules=REWIND, spec=BEFORE, **keys),
+        # A whole form is submitted by a script of ours, not by a click.
+        "late-form": case(1, "completed", None, done, step={"selector": "#checkout-form"}, breaks=keys["breaks"]),
+    }
+
+
+def _killed() -> dict[str, Case]:
+    """The browser dies with the order placed and nothing answered."""
+    keys: dict[str, Any] = {"breaks": {"after_commit": "hang"}, "step": {"selector": "#checkout-form"}}
+    restarted = ("browser_restarted", "checkpoint_restored")
+    return {
+        "KILL-start": case(1, "completed", None, "effect_already_done", *restarted, **keys),
+        "KILL-checkpoint": case(1, "completed", None, "effect_already_done", *restarted, spec=BEFORE, **keys),
+        "KILL-abort": case(
+            1, "failed", "BROWSER_CRASHED", "effect_already_done", rules={"on_browser_crash": "abort"}, **keys
+        ),
+        "KILL-blind-start": case(1, "failed", UNKNOWN, known=False, **keys),
+        "KILL-blind-checkpoint": case(1, "completed", None, *restarted, known=False, spec=BEFORE, **keys),
+        "KILL-blind-abort": case(
+            1, "failed", "BROWSER_CRASHED", known=False, rules={"on_browser_crash": "abort"}, **keys
+        ),
+    }
+
+
+def _clicked() -> dict[str, Case]:
+    """Nobody has said that the button orders: that a POST was sent is enough."""
+    found = {}
+    for orders, moment in ((1, "after"), (0, "before")):
+        for how in ("reset", "hang"):
+            found[f"click-{how}-{moment}"] = case(
+                orders,
+                "failed",
+                UNKNOWN,
+                known=False,
+                breaks={f"{moment}_commit": how},
+                rules={"on_network_error": RETRY},
+                step={"act": "click", "selector": "#place-order", "effect": None},
+            )
+    return found
+
+
+UNKNOWN = "OUTCOME_UNKNOWN"
+BEFORE = {"checkpoints": [ORDER]}
+REWIND = {"on_timeout": "retry_from_checkpoint"}
+CASES = {**_breakdowns(), **_late(), **_killed(), **_clicked()}
+
+
+class Played:
+    """All tasks, run; what became of them and of their worlds."""
+
+    def __init__(self, project: Project, sites: dict[str, int], *options: str) -> None:
+        self._port = sites["world.local"]
+        process = project.start("-p", "no:cacheprovider", *options)
+        self.output, _ = process.communicate(timeout=600)
+        document = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
+        self._run = document["run"]
+        self.records: dict[str, dict[str, Any]] = {each["task_id"]: each for each in document["results"]}
+
+    def orders(self, name: str) -> list[str]:
+        """Those that were not there from the start, in the world of a task."""
+        headers = {"Host": "world.local", "User-Agent": f"harness-world/{self._run}.{name}"}
+        request = urllib.request.Request(f"http://127.0.0.1:{self._port}/env", headers=headers)
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return [key for key in json.load(answer)["shop"]["orders"] if key != "O-09871"]
+
+    def check(self, name: str, wanted: Case) -> None:
+        record = self.records[name]
+        assert len(self.orders(name)) == wanted.orders, record
+        assert (record["final_state"], record["code"]) == (wanted.state, wanted.code), record
+        assert {warning["type"] for warning in record["warnings"]} == wanted.warnings, record
+
+
+def _write(project: Project, name: str, each: Case) -> None:
+    path = "shop.settings.checkout"
+    faults = [
+        {"kind": "delayed_state", "path": f"{path}.{key}", "value": value, "seconds": 0, "step": ORDER}
+        for key, value in each.breaks.items()
+    ]
+    faults += each.spec.get("faults", ())
+    step = {key: value for key, value in each.step.items() if value is not None}
+    rules, steps = dict(each.rules), [*BUY, step, *each.after]
+    project.task(name, **{"error_recovery": rules, **each.spec, "steps": steps, "faults": faults})
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Played:
+    folder = SimpleNamespace(path=tmp_path_factory.mktemp("hostile"))
+    project = Project(cast("pytest.Pytester", folder), sites)
+    for name, each in CASES.items():
+        _write(project, name, each)
+    (project.path / "conftest.py").write_text(KILLS.format(port=sites["world.local"]), "utf-8")
+    return Played(project, sites, "-n", "2")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_is_ordered_twice(played: Played, name: str) -> None:
+    played.check(name, CASES[name])
+
+
+LATE_LATER: dict[str, Any] = {
+    "rules": REWIND,
+    "after": (
+        {"act": "open", "url": "http://shop.local/search?q=mouse"},
+        {"act": "wait", "selector": ".product-item", "timeout": 2},
+    ),
+    "spec": {
+        **BEFORE,
+        "faults": [{"kind": "hang", "url": "http://shop.local/api/search*", "times": 1, "step": ORDER + 1}],
+    },
+}
+KEPT = {
+    "KNOWN": case(
+        1, "completed", None, "checkpoint_restored", "effect_already_done", "restore_incomplete", **LATE_LATER
+    ),
+    "BLIND": case(1, "failed", "STEP_TIMEOUT", known=False, **LATE_LATER),
+}
+
+
+def test_an_order_that_cannot_be_taken_back_is_not_placed_again(project: Project, sites: dict[str, int]) -> None:
+    settings = project.path / "pyproject.toml"
+    settings.write_text(settings.read_text("utf-8").replace('clock = "world.now"', "readonly = true"), "utf-8")
+    for name, each in KEPT.items():
+        _write(project, name, each)
+    played = Played(project, sites)
+    for name, each in KEPT.items():
+        played.check(name, each)
+    assert "step 4 is a write without `done_when`" in played.records["BLIND"]["message"]
+
+
+class Kiosk(http.server.BaseHTTPRequestHandler):
+    """Its only button is ready after a while; it takes orders and answers none."""
+
+    orders: list[str]
+    over: threading.Event
+
+    def do_GET(self) -> None:
+        body = b"""<form method=post action=/order><button id=buy disabled>Buy</button></form>
+        <script>setTimeout(() => buy.disabled = false, 2500)</script>"""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self) -> None:
+        self.orders.append(self.path)
+        self.over.wait(60)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def kiosk() -> Iterator[tuple[str, list[str]]]:
+    orders: list[str] = []
+    over = threading.Event()
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), type("Kiosk", (Kiosk,), {"orders": orders, "over": over})
+    )
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}", orders
+    over.set()
+    server.shutdown()
+
+
+def test_an_act_that_could_not_be_done_is_tried_again_and_one_that_was_done_is_not(
+    project: Project, kiosk: tuple[str, list[str]]
+) -> None:
+    url, orders = kiosk
+    buy = {"act": "submit", "selector": "#buy", "timeout": 1.5}
+    project.task(
+        "A-1",
+        steps=[{"act": "open", "url": url}, buy],
+        error_recovery={"on_action_failed": "retry"},
+        allowed_domains=[],
+    )
+    result = project.run()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*ATTEMPT 1: FAILED - #buy is disabled*", "*RETRY*no answer from*/order*"])
+    assert project.report("A-1")["code"] == UNKNOWN
+    assert orders == ["/order"]

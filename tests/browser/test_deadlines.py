@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from harness.browser import PlaywrightSession
-from harness.browser.watch import DIALOGS
+from harness.browser.dialogs import DIALOGS
 from harness.failure import Effect, Failed, Failure
 from tests.browser.stage import SHOP, Stage, failed, passed
 

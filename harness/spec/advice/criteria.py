@@ -9,7 +9,7 @@ from typing import Any, Never
 from harness.criteria import Criterion, CriterionError, Json, PathError, evaluate, parse
 from harness.criteria.vocabulary import MEMORY_FUNCTIONS
 from harness.resilience import Deadline
-from harness.spec.advice.terms import remembered, scopes, shares_memory, touches
+from harness.spec.advice.terms import declares_failure, remembered, scopes, shares_memory, touches
 from harness.spec.interpolate import interpolate, interpolate_criterion
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way
@@ -23,7 +23,7 @@ class UnknownError(Exception):
 
 def criteria_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """No success criteria at all, and those that are true from the start."""
-    if not spec.success_criteria:
+    if not spec.success_criteria and not declares_failure(spec):
         message = "no `success_criteria`: the task passes when its steps do"
         hint = "say what must be true at the end"
         yield origin.problem(("success_criteria",), message, hint=hint, key=True, severity="warning")

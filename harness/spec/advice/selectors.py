@@ -8,7 +8,8 @@ from harness.spec.advice.terms import scopes, steps_of
 from harness.spec.interpolate import interpolate
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way, did_you_mean
-from harness.spec.references import Scope
+from harness.spec.references import Scope, as_text
+from harness.spec.steps import Drag
 from harness.spec.task import TaskSpec
 
 _PATH: Way = ("error_recovery", "on_element_not_found", "fallback_selectors")
@@ -20,7 +21,7 @@ def selector_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     every = scopes(spec)
     used = {selector for scope in every for selector in _used(spec, scope)}
     for key, others in fallbacks.items():
-        names = {interpolate(key, scope, last=False) for scope in every}
+        names = {as_text(interpolate(key, scope, last=False)) for scope in every}
         if spec.steps and not any("${" in selector for selector in used | names) and not names & used:
             hint = did_you_mean(key, used) or "write the key exactly as the step writes its `selector`"
             message = "no step uses this selector: its fallbacks are never tried"
@@ -29,10 +30,12 @@ def selector_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 
 def _used(spec: TaskSpec, scope: Scope) -> Iterator[str]:
+    """What the steps look for, as it is once references are filled in."""
     for _, step in steps_of(spec):
-        for selector in (step.target, getattr(step, "frame", None), getattr(step, "value", None)):
-            if isinstance(selector, str) and (selector != getattr(step, "value", None) or step.act == "drag"):
-                yield str(interpolate(selector, scope, last=False))
+        dropped_on = step.value if isinstance(step, Drag) else None
+        for selector in (step.target, getattr(step, "frame", None), dropped_on):
+            if selector is not None:
+                yield as_text(interpolate(selector, scope, last=False))
 
 
 def _repeated(key: str, others: tuple[str, ...], origin: Origin) -> Iterator[Problem]:

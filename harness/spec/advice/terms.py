@@ -40,6 +40,11 @@ def shares_memory(spec: TaskSpec) -> bool:
     return bool(spec.episode_id or spec.dependencies or any(repair.task for repair in spec.repairs))
 
 
+def declares_failure(spec: TaskSpec) -> bool:
+    """Whether the task is there to show a failure: then what makes it fail is meant."""
+    return spec.expect is not None and spec.expect.final_state in ("failed", "aborted")
+
+
 def touches(key: str, keys: Iterable[str]) -> bool:
     """Whether one of the keys is this one, lies inside of it, or holds it. A key with a reference may be any."""
     return any("${" in key + other or _overlap(_parts(key), _parts(other)) for other in keys)

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.failure import Failure
 from harness.recovery.network import NetworkRule
-from harness.spec.advice.terms import steps_of
+from harness.spec.advice.terms import declares_failure, steps_of
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way
 from harness.spec.task import TaskSpec
@@ -51,7 +51,7 @@ def _too_long(path: Way, seconds: float, spec: TaskSpec, origin: Origin) -> Iter
 
 def _faults(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """A fault that outlasts the task is meant only by one that declares how it fails."""
-    if spec.expect is not None and spec.expect.final_state in ("failed", "aborted"):
+    if declares_failure(spec):
         return
     for number, fault in enumerate(spec.faults):
         seconds = getattr(fault, "seconds", None)

@@ -17,9 +17,10 @@ _FORM = re.compile(r"form|modal|dialog|popup", re.IGNORECASE)
 
 def write_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Writes that cannot be asked about, acts that look like writes, and answers to dialogs that never come."""
-    yield from _of(spec.steps, ("steps",), origin)
-    for number, repair in enumerate(spec.repairs):
-        yield from _of(repair.steps, ("repairs", number, "steps"), origin)
+    if spec.expect is None or spec.expect.code != "OUTCOME_UNKNOWN":
+        yield from _of(spec.steps, ("steps",), origin)
+        for number, repair in enumerate(spec.repairs):
+            yield from _of(repair.steps, ("repairs", number, "steps"), origin)
     if spec.steps and isinstance(spec.steps[-1], Dialog):
         message = "the last step: no dialog comes after it"
         hint = "put it before the step that brings the dialog up"

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness.browser.exchange import Exchange
 from harness.browser.har import BODY_CHARACTERS, load, merged, of_exchanges
-from harness.browser.watch import Exchange
 
 
 def entry(url: str, text: str) -> dict[str, Any]:

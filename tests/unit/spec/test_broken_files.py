@@ -103,7 +103,19 @@ BROKEN = {
     "step-text": Broken(steps("open"), "3:5", ("steps[0]", "expected: a mapping", "found: text 'open'")),
     "act-missing": Broken(steps("{selector: '#a'}"), "3:5", ("`act` is missing", "open, click")),
     "act-unknown": Broken(steps("{act: clik, selector: '#a'}"), "3:11", ("not a known act", "`click`?")),
-    "act-planned": Broken(steps("{act: hover, selector: '#a'}"), "3:11", ("`hover` is not available in this version",)),
+    "switch-nowhere": Broken(steps("{act: switch_page}"), "3:5", ("needs either `value`",)),
+    "switch-twice": Broken(steps("{act: switch_page, value: 1, url: x}"), "3:5", ("needs either `value`",)),
+    "dialog-word": Broken(steps("{act: dialog, value: maybe}"), "3:26", ("expected: accept or dismiss",)),
+    "dialog-dismissed": Broken(steps("{act: dialog, value: dismiss, text: x}"), "3:5", ("takes no `text`",)),
+    "screenshot-nameless": Broken(steps("{act: screenshot}"), "3:5", ("`screenshot_id` is missing",)),
+    "drag-nowhere": Broken(steps("{act: drag, selector: a}"), "3:5", ("`value` is missing",)),
+    "option-index": Broken(steps("{act: select, selector: a, value: {index: -1}}"), "3:47", ("at least 0",)),
+    "option-twice": Broken(
+        steps("{act: select, selector: a, value: {label: x, index: 1}}"), "3:39", ("named by exactly one of",)
+    ),
+    "option-key": Broken(
+        steps("{act: select, selector: a, value: {lable: x}}"), "3:40", ("value, label or index", "`label`?")
+    ),
     "selector-missing": Broken(steps("{act: click}"), "3:5", ("steps[0].selector", "is missing")),
     "selector-comment": Broken("task_id: a\nsteps:\n- act: click\n  selector: #a\n", "4:12", ("`#` begins a comment",)),
     "selector-list": Broken(steps("{act: click, selector: [data-x]}"), "3:28", ("expected: text", "in quotes")),
@@ -124,16 +136,10 @@ BROKEN = {
     "strategy-unknown": Broken(
         after("error_recovery: {on_timeout: abrt}\n"),
         "5:30",
-        ("not a known strategy", "`abort`?", "capture_state_and_abort or abort\n"),
+        ("not a known strategy", "`abort`?", "capture_state_and_abort, abort, retry_from_checkpoint or skip_step"),
     ),
     "strategy-of-another-rule": Broken(
         after("error_recovery: {on_network_error: {strategy: skip_step}}\n"), "5:47", ("retry, exponential_backoff or",)
-    ),
-    "strategy-planned": Broken(
-        after("error_recovery: {on_timeout: retry_from_checkpoint}\n"), "5:30", ("not available in this version",)
-    ),
-    "inconsistency-planned": Broken(
-        after("error_recovery: {on_state_inconsistency: trust_env}\n"), "5:42", ("`trust_env`", "not available")
     ),
     "negative-retries": Broken(
         after("error_recovery: {on_network_error: {max_retries: -1}}\n"),
@@ -145,8 +151,15 @@ BROKEN = {
         "5:68",
         ("expected: a list", "found: text 'b'"),
     ),
-    "checkpoints": Broken(after("checkpoints: [0]\n"), "5:1", ("checkpoints is not available in this version",)),
-    "fallback-plan": Broken(after("fallback_plan: {enabled: true}\n"), "5:26", ("not available in this version",)),
+    "checkpoint-negative": Broken(after("checkpoints: [-1]\n"), "5:15", ("checkpoints[0]", "at least 0")),
+    "checkpoint-mapping": Broken(after("checkpoints: [{id: a}]\n"), "5:15", ("expected: a whole number",)),
+    "fallback-plan-key": Broken(
+        after("fallback_plan: {enabled: true, alternative_task: X}\n"), "5:32", ("`alternative_task_id`?",)
+    ),
+    "binding-list": Broken(after("state_bindings: [a]\n"), "5:17", ("expected: a mapping",)),
+    "binding-pathless": Broken(after("state_bindings: {a: env}\n"), "5:21", ("is written `channel.path`",)),
+    "repair-empty": Broken(after("repairs: [{}]\n"), "5:11", ("at least one of `memory`",)),
+    "repair-key": Broken(after("repairs: [{memroy: {a: 1}}]\n"), "5:12", ("did you mean `memory`?",)),
     "binding-channel": Broken(after("state_bindings: {a: evn.b}\n"), "5:21", ("unknown channel `evn`", "`env`?")),
     "repair-of-nothing": Broken(
         after(
@@ -164,6 +177,22 @@ BROKEN = {
         "7:51",
         ("unknown channel `evn`", "did you mean `env`?"),
     ),
+    "repair-act": Broken(
+        after(
+            "preconditions: [\"mem('a') == 1\"]\nerror_recovery: {on_precondition_fail: attempt_repair}\n"
+            "repairs: [{steps: [{act: clik, selector: a}]}]\n"
+        ),
+        "7:26",
+        ("repairs[0].steps[0].act", "did you mean `click`?"),
+    ),
+    "repair-step-key": Broken(
+        after(
+            "preconditions: [\"mem('a') == 1\"]\nerror_recovery: {on_precondition_fail: attempt_repair}\n"
+            "repairs: [{steps: [{act: click, selector: a, tiemout: 3}]}]\n"
+        ),
+        "7:46",
+        ("unknown key `tiemout`", "did you mean `timeout`?"),
+    ),
     "relaxed-criterion": Broken(
         after("fallback_plan: {enabled: true, relaxed_success_criteria: ['exists(']}\n"), "5:67", ("at character 8",)
     ),
@@ -180,7 +209,18 @@ BROKEN = {
         "5:73",
         ("no part before this one is called `oen`",),
     ),
-    "budget": Broken(after("budget: {steps: 5}\n"), "5:1", ("not available in this version",)),
+    "repair-upload": Broken(
+        after(
+            "preconditions: [\"mem('a') == 1\"]\nerror_recovery: {on_precondition_fail: attempt_repair}\n"
+            "repairs: [{steps: [{act: upload, selector: a, value: ../x}]}]\n"
+        ),
+        "7:54",
+        ("repairs[0].steps[0].value", "leaves the task's folder"),
+    ),
+    "episode-reference": Broken(after("episode_id: e-${inputs.x}\n"), "5:13", ("`episode_id` takes no references",)),
+    "artifact-reference": Broken(after("artifacts: ['${inputs.x}.txt']\n"), "5:13", ("takes no references",)),
+    "budget-key": Broken(after("budget: {steps: 5}\n"), "5:10", ("`max_steps`?",)),
+    "budget-zero": Broken(after("budget: {max_steps: 0}\n"), "5:21", ("at least 1",)),
     "no-cases": Broken(after("parametrize: []\n"), "5:1", ("no cases",)),
     "cases-of-nothing": Broken(after("parametrize: [{id: a}]\n"), "5:15", ("the case has no values",)),
     "case-unlike": Broken(
@@ -209,15 +249,10 @@ BROKEN = {
     ),
     "parametrize-of-another-type": Broken(after("parametrize: {a: 5}\n"), "5:18", ("expected: a list", "number 5")),
     "parametrize-text": Broken(after("parametrize: abc\n"), "5:14", ("a mapping or a list", "text 'abc'")),
-    "checkpoints-of-another-type": Broken(
-        after("checkpoints: [{id: a}]\n"), "5:1", ("checkpoints is not available in this version",)
-    ),
-    "budget-of-another-type": Broken(after("budget: 3\n"), "5:1", ("a budget is not available in this version",)),
-    "fallback-plan-text": Broken(after("fallback_plan: B2\n"), "5:1", ("fallback plan is not available",)),
+    "budget-of-another-type": Broken(after("budget: 3\n"), "5:9", ("expected: a mapping",)),
+    "fallback-plan-text": Broken(after("fallback_plan: B2\n"), "5:16", ("expected: a mapping",)),
     "inconsistency-misspelt": Broken(
-        after("error_recovery: {on_state_inconsistency: {strategy: trust_en}}\n"),
-        "5:42",
-        ("on_state_inconsistency is not available in this version",),
+        after("error_recovery: {on_state_inconsistency: {strategy: trust_en}}\n"), "5:53", ("`trust_env`?",)
     ),
     # Marks
     "tag-underscore": Broken(after("tags: [shop, _x]\n"), "5:14", ("tags[1]", "not a tag", "found: text '_x'")),

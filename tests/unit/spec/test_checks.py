@@ -9,13 +9,11 @@ from harness.spec.marks import TAKEN
 from tests.unit.spec.files import HEAD, loaded
 
 
-def test_what_is_not_scored_is_said(tmp_path: Path) -> None:
+def test_scores_are_no_reason_for_a_warning(tmp_path: Path) -> None:
     path = tmp_path / "a.task.yaml"
     text = "task_id: A\nsteps:\n  - {act: open, url: 'http://x/'}\nrubrics: {SR: 1.0}\n"
     path.write_text(text + "scoring_checkpoints:\n  - {id: a, assertion: \"mem('x') == 1\"}\n", "utf-8")
-    warnings = load_file(path).warnings
-    assert [(each.path, each.line) for each in warnings] == [("scoring_checkpoints", 5), ("rubrics", 4)]
-    assert all("not scored in this version" in each.message for each in warnings)
+    assert load_file(path).warnings == ()
 
 
 def test_tags_that_are_marks() -> None:

@@ -74,7 +74,9 @@ def only(where: Path) -> str:
 
 def test_a_missing_trace(tmp_path: Path) -> None:
     where = folder(tmp_path, task_spec=SPEC)
-    assert "task_spec.json:1:1: no steps: there is no oracle_trace.json beside this file" in only(where)
+    assert "task_spec.json:1:1: steps: no steps: a task needs at least one" in only(where)
+    assert "oracle_trace.json" in only(where)
+    assert load_file(where, needs_steps=False).spec.steps == ()
 
 
 def test_a_broken_trace(tmp_path: Path) -> None:

@@ -58,6 +58,9 @@ def test_no_other_act_takes_force() -> None:
         "type",
         "select",
         "check",
+        "uncheck",
+        "hover",
+        "drag",
         "download",
     }
 

@@ -1,0 +1,138 @@
+"""A monkey: random clicks and typing, the same for the same seed. It asks of a site only that it survives them."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+from urllib.parse import urljoin, urlsplit
+
+from harness.agents.aria import Element, elements
+from harness.failure import Failed, Failure, Family
+from harness.plan import Plan
+from harness.ports import Observation, Observe
+from harness.record import History
+from harness.resilience import SystemClock
+from harness.spec.steps import Check, Click, Open, Option, Select, Step, Type, Uncheck
+
+CLOCK = SystemClock()
+LOOKS = 10
+"""At a page that does not keep still."""
+WORDS = ("tea", "Zoë", "42", "-1", "0", "O'Neill", "<b>", "a" * 60, "%", "ada@example.org", "2026-02-30", "ß ö 茶")
+NUMBERS = (-1, 0, 1, 2, 7, 99999)
+_WEB = re.compile(r"https?://[^\s'\"<>]+")
+_ERROR_TITLE = r"(?i)^(5\d\d\b|internal server error|bad gateway|service unavailable|gateway time-?out)"
+
+
+class Monkey:
+    """Ends after `steps` proposals, or where it came upon an error page: then the success criteria are judged.
+
+    It looks for its way in `inputs.url`, else in the goal, else at `/` of the base URL. It follows no link out of
+    `allowed_domains` (without any: out of the hosts it began at).
+    """
+
+    def __init__(self, steps: int = 30, error_title: str = _ERROR_TITLE, quiet: float = 0.5) -> None:
+        """`error_title`: regular expression for the titles of error pages.
+
+        `quiet`: seconds; a page that has looked the same for so long is complete. Else a choice would depend on luck.
+        """
+        if not isinstance(steps, int) or steps < 1:
+            raise ValueError(f"`steps` must be a whole number from 1, not {steps!r}")
+        self._steps = steps
+        self._error_title = re.compile(error_title)
+        self._quiet = quiet
+
+    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+        """The next step; None at the end. Raises Failed with what the site did wrong in the last one."""
+        if history and (failure := _of_the_site(history[-1].failure)):
+            raise Failed(failure)
+        if len(history) >= self._steps:
+            return None
+        if not history:
+            return _go_home(plan)
+        seen = await self._settled(observe)
+        if self._error_title.search(seen.title):
+            return None
+        return _choice(plan, history, seen)
+
+    async def _settled(self, observe: Observe) -> Observation:
+        """The page once it keeps still; one that never does, after a while."""
+        seen = await observe()
+        for _ in range(LOOKS):
+            await CLOCK.sleep(self._quiet)
+            before, seen = seen, await observe()
+            if (seen.url, seen.aria) == (before.url, before.aria):
+                break
+        return seen
+
+
+def home(plan: Plan) -> str:
+    """Where the monkey begins, and goes back to."""
+    given = plan.spec.inputs.get("url")
+    if isinstance(given, str):
+        return given
+    found = _WEB.search(plan.spec.goal)
+    return found[0].rstrip(".,;:)") if found else "/"
+
+
+def _go_home(plan: Plan) -> Step:
+    return Open(url=_literal(home(plan)), note="home")
+
+
+def _of_the_site(failure: Failure | None) -> Failure | None:
+    """What is the site's fault. An element that is gone, covered or slow is not: a monkey is in nobody's way."""
+    if failure is None:
+        return None
+    return failure if failure.family is Family.NETWORK or failure.code == "PAGE_UNRESPONSIVE" else None
+
+
+def _choice(plan: Plan, history: History, seen: Observation) -> Step:
+    random = Random(f"{plan.spec.seed}:{len(history)}")
+    tried = {record.step.note for record in history[-2:] if not record.passed}
+    usable = [each for each in elements(seen.aria) if _usable(each, plan, seen) and _literal(str(each)) not in tried]
+    if not usable or not seen.url.startswith("http"):
+        return _go_home(plan)
+    return _act(random.choice(usable), random)
+
+
+def _usable(element: Element, plan: Plan, seen: Observation) -> bool:
+    if not element.enabled or element.role not in _ACTS:
+        return False
+    return element.role != "link" or _stays(element.url, plan, seen)
+
+
+def _stays(url: str | None, plan: Plan, seen: Observation) -> bool:
+    """Whether a link leads to a page of the site."""
+    if url is None:
+        return True
+    target = urlsplit(urljoin(seen.url, url))
+    if target.scheme not in ("http", "https"):
+        return False
+    allowed = plan.spec.allowed_domains or tuple(filter(None, (urlsplit(home(plan)).hostname,)))
+    host = target.hostname or ""
+    here = urlsplit(seen.url).hostname
+    names = [name.removeprefix("*.") for name in allowed] or [here or ""]
+    return any(host == name or host.endswith(f".{name}") for name in names)
+
+
+def _act(element: Element, random: Random) -> Step:
+    selector, note = element.selector, _literal(str(element))
+    match element.role:
+        case "textbox" | "searchbox":
+            return Type(selector=selector, value=_literal(random.choice(WORDS)), note=note)
+        case "spinbutton":
+            return Type(selector=selector, value=random.choice(NUMBERS), note=note)
+        case "combobox" | "listbox" if element.options:
+            return Select(selector=selector, value=Option(index=random.randrange(element.options)), note=note)
+        case "checkbox":
+            return (Uncheck if element.checked else Check)(selector=selector, note=note)
+        case _:
+            return Click(selector=selector, note=note)
+
+
+_FORMS = ("textbox", "searchbox", "spinbutton", "combobox", "listbox", "checkbox")
+_ACTS = frozenset((*_FORMS, "link", "button", "radio", "switch", "tab", "menuitem"))
+
+
+def _literal(text: str) -> str:
+    """A text that is taken as it is: `${` begins no reference."""
+    return text.replace("${", "$${")

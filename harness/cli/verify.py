@@ -1,0 +1,61 @@
+"""`harness verify`: whether tasks test anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.checking import check_paths
+from harness.cli.ending import fail
+from harness.cli.project import project_of
+from harness.settings import SettingsError, load_settings
+from harness.spec.parametrize import expand
+from harness.verify import Verdict, verify
+
+
+def run_verify(
+    paths: Annotated[list[Path], typer.Argument(help="Task files, or folders that hold some.")],
+) -> None:
+    """Run each task with no steps at all (it must not pass), then as written (it must do what it declares).
+
+    A success criterion that holds before anything is done is named: it proves nothing of the steps.
+    Exit code 1 when a task is not sound.
+
+    Example: harness verify tasks/
+    """
+    checked = check_paths(paths, strict=False)
+    if checked.broken or not checked.loaded:
+        for problem in checked.problems:
+            if problem.severity == "error":
+                typer.echo(str(problem), err=True)
+        fail("nothing was run: mend these files first" if checked.loaded else "there is nothing to verify")
+    from harness.wiring import SyncHarness  # Playwright is loaded only when tasks run
+
+    try:
+        settings = load_settings(project_of(checked.loaded[0].folder) or Path.cwd())
+    except SettingsError as error:
+        fail(str(error))
+    harness = SyncHarness(settings)
+    try:
+        tasks = [case for task in checked.loaded for case in expand(task)]
+        unsound = sum(_told(verdict) for verdict in verify(tasks, harness))
+    finally:
+        harness.close()
+    typer.echo(f"{len(tasks)} tasks, {len(tasks) - unsound} sound")
+    if unsound:
+        raise typer.Exit(1)
+
+
+def _told(verdict: Verdict) -> bool:
+    """Print what was found; whether the task is not sound."""
+    state = "sound" if verdict.sound else "NOT SOUND"
+    typer.echo(f"{verdict.task_id}: {state}")
+    if verdict.wrong:
+        typer.echo(f"  as written: {verdict.wrong}")
+    if verdict.hollow:
+        typer.echo("  with no steps: it passes; it tests nothing")
+    for criterion in verdict.idle:
+        typer.echo(f"  holds before anything is done: {criterion}")
+    return not verdict.sound

@@ -1,0 +1,183 @@
+"""The table of all keys of a task's file, for docs/taskspec.md: read off the models' JSON Schema.
+
+Run as `python -m harness.spec.key_table docs/taskspec.md`, in the folder of the project.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.spec.faults import FaultBase
+from harness.spec.key_type import described_type
+from harness.spec.step import StepBase
+from harness.spec.task import TaskSpec
+
+BEGIN, END = "<!-- keys: begin (generated) -->", "<!-- keys: end -->"
+TESTS = Path("tests/unit/spec/key_tests.json")
+"""Key -> the test that fails when it stops acting; of the project's folder."""
+UNITS = (
+    *("seconds", "milliseconds", "pixels", "factor", "share", "weight", "plain number", "rank", "HTTP status"),
+    *("attempts", "steps", "requests", "connections", "step number", "place in the list"),
+)
+_UNIT = re.compile(rf", (?:in|as a number of|as an?) (?P<unit>{'|'.join(UNITS)})\.$")
+"""How the description of a number ends."""
+_OPTION = "#/$defs/Option"
+_HEAD = "| key | type | unit | default | meaning | test |\n|---|---|---|---|---|---|"
+
+Schema = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key, or a word that chooses others: an act, a strategy, a kind of fault."""
+
+    path: str
+    """`timeout`, `steps[click].selector`, `error_recovery.on_timeout: abort`."""
+    type: str
+    unit: str
+    default: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Keys under one heading."""
+
+    title: str
+    prefix: str
+    """What the paths of all its keys begin with, left out in the table."""
+    keys: tuple[Key, ...]
+
+
+def sections() -> tuple[Section, ...]:
+    """All keys that a file may declare, in the order of the models."""
+    schema = TaskSpec.model_json_schema()
+    definitions, top = schema["$defs"], schema["properties"]
+    found = [Section("Top level", "", tuple(_keys("", schema, definitions)))]
+    for name, place in (
+        ("scoring_checkpoints", "[]."),
+        ("fallback_plan", "."),
+        ("state_bindings", ".*."),
+        ("repairs", "[]."),
+        ("budget", "."),
+        ("expect", "."),
+    ):
+        found.append(_part(f"`{name}`", name + place, _model(top[name], definitions), definitions))
+    steps, faults = _variants(top["steps"]["items"], definitions), _variants(top["faults"]["items"], definitions)
+    found += [_part("Every step", "steps[].", StepBase.model_json_schema(), definitions, without=("act",))]
+    found += [_tagged("Acts", "steps", steps, StepBase.model_json_schema(), definitions)]
+    found += _rules(definitions)
+    found += [_part("Every fault", "faults[].", FaultBase.model_json_schema(), definitions, without=("kind",))]
+    found += [_tagged("Kinds of faults", "faults", faults, FaultBase.model_json_schema(), definitions)]
+    return tuple(found)
+
+
+def _part(title: str, prefix: str, model: Schema, definitions: Schema, without: Iterable[str] = ()) -> Section:
+    return Section(title, prefix, tuple(_keys(prefix, model, definitions, frozenset(without))))
+
+
+def _tagged(title: str, name: str, models: Mapping[str, Schema], base: Schema, definitions: Schema) -> Section:
+    """Each model, with the keys that are not those of all."""
+    keys: list[Key] = []
+    for tag, model in models.items():
+        shared = [key for key, each in base["properties"].items() if each == model["properties"][key]]
+        tag_key = next(key for key, each in model["properties"].items() if "const" in each)
+        keys.append(Key(f"{name}[{tag}]", "", "", "", model["description"].splitlines()[0]))
+        keys += _keys(f"{name}[{tag}].", model, definitions, frozenset([*shared, tag_key]))
+    return Section(title, name, tuple(keys))
+
+
+def _rules(definitions: Schema) -> Iterator[Section]:
+    """A section for each rule, with its strategies and their settings."""
+    for name, rule in definitions["Rulebook"]["properties"].items():
+        prefix, default = f"error_recovery.{name}", rule["default"]["strategy"]
+        keys = [Key(prefix, "strategy, or mapping", "", f"`{default}`", rule["description"])]
+        for strategy, model in _variants(rule, definitions).items():
+            keys.append(Key(f"{prefix}: {strategy}", "", "", "", model["description"].splitlines()[0]))
+            keys += _keys(f"{prefix}: {strategy}.", model, definitions, frozenset(["strategy"]))
+        yield Section(f"`{name}`", prefix, tuple(keys))
+
+
+def _keys(prefix: str, model: Schema, definitions: Schema, without: frozenset[str] = frozenset()) -> Iterator[Key]:
+    for name, schema in model["properties"].items():
+        if name in without:
+            continue
+        kind, text = described_type(schema), schema.get("description", "")
+        unit = _UNIT.search(text)
+        meaning = f"{text[: unit.start()]}." if unit else text
+        default = "**required**" if name in model.get("required", ()) else _default(schema)
+        yield Key(prefix + name, kind, unit["unit"] if unit else "", default, meaning)
+        if any(each.get("$ref") == _OPTION for each in schema.get("anyOf", ())):
+            yield from _keys(f"{prefix}{name}.", definitions["Option"], definitions)
+
+
+def _default(schema: Schema) -> str:
+    default = schema.get("default")
+    if default is None or default in ("", []) or isinstance(default, dict):
+        return ""
+    return f"`{default:g}`" if isinstance(default, float) else f"`{json.dumps(default)}`"
+
+
+def _model(schema: Schema, definitions: Schema) -> Schema:
+    """The one model that a property holds, alone, in a list or in a mapping."""
+    inside = (schema, schema.get("items"), schema.get("additionalProperties"), *schema.get("anyOf", ()))
+    name: str = next(each["$ref"] for each in inside if isinstance(each, Mapping) and "$ref" in each)
+    return _definition(name, definitions)
+
+
+def _definition(name: str, definitions: Schema) -> Schema:
+    found: Schema = definitions[name.rpartition("/")[2]]
+    return found
+
+
+def _variants(union: Schema, definitions: Schema) -> dict[str, Schema]:
+    """Tag -> model, in the order of the union."""
+    names = {name: tag for tag, name in union["discriminator"]["mapping"].items()}
+    return {names[each["$ref"]]: _definition(each["$ref"], definitions) for each in union["oneOf"]}
+
+
+def rendered(found: Iterable[Section], tests: Mapping[str, str]) -> str:
+    """As Markdown. `tests`: key -> pytest node id."""
+    return "\n\n".join(
+        f"### {each.title}\n\n{_HEAD}\n" + "\n".join(_row(key, each.prefix, tests) for key in each.keys)
+        for each in found
+    )
+
+
+def _row(key: Key, prefix: str, tests: Mapping[str, str]) -> str:
+    shown = key.path.removeprefix(prefix).removeprefix(": ")
+    tag = re.fullmatch(r"\[(\w+)\](.*)", shown)
+    shown = tag[1] + tag[2] if tag else shown or key.path.rpartition(".")[2]
+    name = f"**`{shown}`**" if not key.type else f"`{shown}`"
+    cells = (name, key.type, key.unit, key.default, key.meaning, _link(tests[key.path]))
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _link(test: str) -> str:
+    path, _, name = test.partition("::")
+    return f"[{name.removeprefix('test_')}](../{path})"
+
+
+def updated(document: str, table: str) -> str:
+    """The document with this table between its marks. Raises ValueError when it has none."""
+    before, begin, rest = document.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the document has no lines {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+
+
+def main(path: Path, tests: Path = TESTS) -> None:
+    """Write the table into a document."""
+    table = rendered(sections(), json.loads(tests.read_text("utf-8")))
+    path.write_text(updated(path.read_text("utf-8"), table), "utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:3]))

@@ -1,0 +1,76 @@
+"""Types of keys in plain words, out of JSON Schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+_WORDS = {"string": "text", "integer": "whole number", "number": "number", "boolean": "yes or no"}
+_PARTS = {
+    "Rulebook": "mapping of rules",
+    "ErrorType": "an error type",
+    "JsonValue": "anything",
+    "Option": "option",
+    "FallbackPlan": "mapping",
+    "Budget": "mapping",
+    "Expect": "mapping",
+    "StateBinding": "places",
+    "ScoringCheckpoint": "parts",
+    "Repair": "repairs",
+}
+_TAGS = {"act": "steps", "kind": "faults"}
+_PLURALS = {"text": "texts", "number": "numbers", "anything": "anything", "mapping": "mappings", "list": "lists"}
+
+
+def described_type(schema: Schema) -> str:
+    """`list of texts`, `whole number 1 to 300`, `text or number`."""
+    match schema:
+        case {"$ref": name}:
+            found = _PARTS[name.rpartition("/")[2]]
+        case {"discriminator": {"propertyName": tag}}:
+            found = _TAGS[tag]
+        case {"anyOf": each}:
+            found = _either([described_type(one) for one in each if one.get("type") != "null"])
+        case {"enum": words}:
+            found = _either([f"`{word}`" for word in words])
+        case {"type": "array", "items": items}:
+            found = f"list of {_several(items)}"
+        case {"type": "object", "additionalProperties": values}:
+            found = f"mapping of {_several(values)}"
+        case {"type": name}:
+            found = _WORDS[name] + _range(schema)
+        case _:
+            found = "anything"
+    return found
+
+
+def _either(words: Sequence[str]) -> str:
+    *before, last = [word for word in dict.fromkeys(words) if word != "whole number" or "number" not in words]
+    return f"{', '.join(before)} or {last}" if before else last
+
+
+def _several(schema: Schema) -> str:
+    kind = described_type(schema)
+    first, _, rest = kind.partition(" ")
+    if kind.startswith("whole number"):
+        return kind.replace("whole number", "whole numbers", 1)
+    return f"{_PLURALS.get(first, first)} {rest}".strip()
+
+
+def _range(schema: Schema) -> str:
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if "exclusiveMinimum" in schema:
+        above = f" above {schema['exclusiveMinimum']:g}"
+        return above if most is None else f"{above}, at most {_number(most)}"
+    if least is not None and most is not None:
+        return f" {_number(least)} to {_number(most)}"
+    if least is not None:
+        return f" from {_number(least)}"
+    longest = schema.get("maxLength")
+    return f", at most {_number(longest)} characters" if longest else ""
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"

@@ -1,0 +1,253 @@
+"""Foreign code at arm's length: its thread, its time, its looks at the page."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.agents.plugged import PluggedAgent
+from harness.agents.source import Source
+from harness.failure import Failed, Failure
+from harness.ports import Observation
+
+PLAN: Any = SimpleNamespace(key="T", agent="told")
+SEEN = Observation(url="http://shop.local/", title="Shop", aria="")
+
+
+def plugged(agent: Any, timeout: float = 10.0) -> PluggedAgent:
+    """As if `agent` had been made from the settings."""
+    made = PluggedAgent(Source("told", "m", "A", Path(), timeout))
+    made._agent = agent
+    return made
+
+
+async def observe(*, screenshot: bool = False) -> Observation:
+    await asyncio.sleep(0)
+    return SEEN
+
+
+def ask(agent: Any, timeout: float = 10.0, look: Any = observe) -> Any:
+    async def main() -> Any:
+        made = plugged(agent, timeout)
+        try:
+            return await made.propose(PLAN, (), look)
+        finally:
+            await made.close()
+
+    return asyncio.run(main())
+
+
+def told(propose: Callable[..., Any]) -> Any:
+    return SimpleNamespace(propose=propose)
+
+
+def test_a_sync_agent_looks_from_a_thread_of_its_own() -> None:
+    threads: list[str] = []
+
+    def propose(plan: Any, history: Any, observe: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        return observe(screenshot=True).title
+
+    assert ask(told(propose)) == "Shop"
+    assert threads == ["agent told"]
+
+
+def test_an_async_agent_awaits_its_looks_and_keeps_its_loop() -> None:
+    loops: list[Any] = []
+
+    async def propose(plan: Any, history: Any, observe: Any) -> Any:
+        loops.append(asyncio.get_running_loop())
+        one, two = await asyncio.gather(observe(), observe(screenshot=True))
+        return one.title + two.title
+
+    async def main() -> list[Any]:
+        agent = plugged(told(propose))
+        answers = [await agent.propose(PLAN, (), observe) for _ in range(2)]
+        await agent.close()
+        assert asyncio.get_running_loop() not in loops
+        return answers
+
+    assert asyncio.run(main()) == ["ShopShop", "ShopShop"]
+    assert loops[0] is loops[1]
+
+
+def test_a_function_that_returns_something_to_await_is_awaited() -> None:
+    async def later() -> str:
+        return "later"
+
+    assert ask(told(lambda plan, history, observe: later())) == "later"
+
+
+def test_an_agent_that_blocks_holds_nobody_up() -> None:
+    release = threading.Event()
+
+    async def main() -> int:
+        agent = plugged(told(lambda *_: release.wait(60)), timeout=0.2)
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0.01)
+                turns += 1
+
+        counting = asyncio.ensure_future(count())
+        with pytest.raises(Failed, match=r"Agent `told` did not propose a step within 0.2s") as caught:
+            await agent.propose(PLAN, (), observe)
+        counting.cancel()
+        assert caught.value.failure.code == "AGENT_TIMEOUT"
+        async with asyncio.timeout(2):
+            await agent.close()
+        return turns
+
+    assert asyncio.run(main()) > 3
+    release.set()
+
+
+def test_an_async_agent_that_is_late_is_cancelled() -> None:
+    cancelled = threading.Event()
+
+    async def propose(plan: Any, history: Any, observe: Any) -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    with pytest.raises(Failed) as caught:
+        ask(told(propose), timeout=0.1)
+    assert caught.value.failure.code == "AGENT_TIMEOUT"
+    assert cancelled.wait(10)
+
+
+def test_the_time_of_a_look_is_not_the_agents() -> None:
+    async def slow(*, screenshot: bool = False) -> Observation:
+        await asyncio.sleep(0.8)
+        return SEEN
+
+    assert ask(told(lambda plan, history, observe: observe().title), timeout=0.5, look=slow) == "Shop"
+
+
+def test_a_look_that_fails_raises_in_the_agent_and_keeps_its_failure() -> None:
+    async def hung(*, screenshot: bool = False) -> Observation:
+        raise Failed(Failure("PAGE_UNRESPONSIVE", "the page hangs"))
+
+    def careful(plan: Any, history: Any, observe: Any) -> str:
+        with pytest.raises(Failed):
+            observe()
+        return "went on"
+
+    assert ask(told(careful), look=hung) == "went on"
+    with pytest.raises(Failed) as caught:
+        ask(told(lambda plan, history, observe: observe()), look=hung)
+    assert caught.value.failure.code == "PAGE_UNRESPONSIVE"
+
+
+def test_a_look_after_the_proposal_is_refused() -> None:
+    kept: list[Any] = []
+
+    async def main() -> None:
+        agent = plugged(told(lambda plan, history, observe: kept.append(observe)))
+        await agent.propose(PLAN, (), observe)
+        with pytest.raises(RuntimeError, match="only while propose"):
+            kept[0]()
+        await agent.close()
+
+    asyncio.run(main())
+
+
+def test_an_interruption_stops_a_look_that_is_under_way() -> None:
+    looking, stopped = asyncio.Event(), threading.Event()
+
+    async def endless(*, screenshot: bool = False) -> Observation:
+        looking.set()
+        await asyncio.Event().wait()
+        return SEEN
+
+    def propose(plan: Any, history: Any, observe: Any) -> None:
+        try:
+            observe()
+        finally:
+            stopped.set()
+
+    async def main() -> None:
+        agent = plugged(told(propose))
+        asking = asyncio.ensure_future(agent.propose(PLAN, (), endless))
+        await looking.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert await asyncio.to_thread(stopped.wait, 10)
+        await agent.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (ValueError("no"), "no"),
+        (StopIteration("no"), "StopIteration"),
+        (SystemExit(3), "SystemExit: 3"),
+        (KeyboardInterrupt(), "KeyboardInterrupt: "),
+        (asyncio.CancelledError(), "CancelledError: "),
+    ],
+)
+@pytest.mark.parametrize("later", [False, True])
+def test_whatever_an_agent_raises_ends_neither_the_loop_nor_the_run(
+    error: BaseException, message: str, later: bool
+) -> None:
+    def now(plan: Any, history: Any, observe: Any) -> Any:
+        raise error
+
+    async def soon(plan: Any, history: Any, observe: Any) -> Any:
+        raise error
+
+    with pytest.raises((ValueError, RuntimeError)) as caught:
+        ask(told(soon if later else now))
+    assert message in str(caught.value)
+
+
+def test_close_is_called_once_and_may_be_async() -> None:
+    closed: list[str] = []
+
+    async def close() -> None:
+        closed.append("closed")
+
+    agent = told(lambda *_: None)
+    agent.close = close
+    assert ask(agent) is None
+    assert closed == ["closed"]
+
+
+def test_a_close_that_fails_is_said_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    agent = told(lambda *_: "step")
+    agent.close = lambda: 1 / 0
+    with caplog.at_level(logging.WARNING):
+        assert ask(agent) == "step"
+    assert "Agent `told`: close() failed" in caplog.text
+
+
+def test_making_an_agent_is_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "slow_to_make.py").write_text(
+        "import threading\nrelease = threading.Event()\n\ndef make():\n    release.wait(60)\n", "utf-8"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async def main() -> None:
+        agent = PluggedAgent(Source("told", "slow_to_make", "make", tmp_path, 0.2))
+        with pytest.raises(Failed, match="was not made within") as caught:
+            await agent.propose(PLAN, (), observe)
+        assert caught.value.failure.code == "AGENT_TIMEOUT"
+        await agent.close()
+
+    asyncio.run(main())
+    sys.modules.pop("slow_to_make").release.set()

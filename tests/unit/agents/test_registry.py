@@ -1,0 +1,178 @@
+"""Agents by name, and what is said of one that cannot be had."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pydantic import ValidationError
+
+from harness.agents import Agents, ScriptedAgent
+from harness.agents.monkey import Monkey
+from harness.failure import Failed, Failure
+from harness.settings import AgentSettings
+
+MODULE = """
+class Nobody:
+    pass
+
+class Mine:
+    def __init__(self, word="hello", *, times=1):
+        self.said = word * times
+        if times < 0:
+            raise RuntimeError("no negative times")
+
+    def propose(self, plan, history, observe):
+        return {"act": "open", "url": self.said}
+
+class Closing(Mine):
+    def close(self):
+        closed.append(self.said)
+
+class Narrow:
+    def propose(self, plan):
+        return None
+
+class Outer:
+    Inner = Mine
+
+def made():
+    return Mine("by a function")
+
+closed = []
+nothing = 3
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """A project with agents; what was imported of it is forgotten afterwards."""
+    (tmp_path / "registry_case.py").write_text(MODULE, "utf-8")
+    (tmp_path / "broken_case.py").write_text("1 / 0\n", "utf-8")
+    (tmp_path / "lacking_case.py").write_text("import not_there_at_all\n", "utf-8")
+    yield tmp_path
+    sys.path[:] = [each for each in sys.path if each != str(tmp_path)]
+    for name in ("registry_case", "broken_case", "lacking_case"):
+        sys.modules.pop(name, None)
+
+
+def agents(root: Path, python: str | None = "registry_case:Mine", **more: Any) -> Agents:
+    return Agents({"mine": AgentSettings(python=python, **more)}, root)
+
+
+def plan(agent: str | None, key: str = "T", **more: Any) -> Any:
+    return SimpleNamespace(agent=agent, key=key, **more)
+
+
+def first(registry: Agents, name: str = "mine") -> Any:
+    """What the agent proposes for the first step."""
+
+    async def main() -> Any:
+        agent = registry.agent(name)
+        try:
+            return await agent.propose(plan(name), (), cast("Any", None))
+        finally:
+            await agent.close()
+
+    return asyncio.run(main())
+
+
+def refused(registry: Agents, name: str = "mine") -> Failure:
+    with pytest.raises(Failed) as caught:
+        first(registry, name)
+    assert caught.value.failure.code == "INVALID_INPUT"
+    return caught.value.failure
+
+
+@pytest.mark.parametrize(
+    ("python", "options", "said"),
+    [
+        ("registry_case:Mine", {}, "hello"),
+        ("registry_case:Mine", {"word": "na", "times": 2}, "nana"),
+        ("registry_case:made", {}, "by a function"),
+        ("registry_case:Outer.Inner", {"word": "inner"}, "inner"),
+    ],
+)
+def test_an_agent_of_the_settings_is_made_with_its_options(
+    root: Path, python: str, options: dict[str, Any], said: str
+) -> None:
+    assert first(agents(root, python, options=options))["url"] == said
+
+
+@pytest.mark.parametrize(
+    ("python", "options", "why"),
+    [
+        ("not_there:Mine", {}, "there is no module `not_there`, neither in "),
+        ("lacking_case:Mine", {}, "cannot be imported: ModuleNotFoundError: No module named 'not_there_at_all'"),
+        ("broken_case:Mine", {}, "cannot be imported: ZeroDivisionError"),
+        ("registry_case:Mime", {}, "`registry_case` has no `Mime`; did you mean `Mine`?"),
+        ("registry_case:nothing", {}, "is a value of type int, not a class or function"),
+        ("registry_case:Nobody", {}, "which has no method `propose(plan, history, observe)`"),
+        ("registry_case:Narrow", {}, "cannot be called as `propose(plan, history, observe)`"),
+        ("registry_case:Mine", {"wrod": "x"}, "unexpected keyword argument 'wrod'; it takes word or times"),
+        ("registry_case:made", {"x": 1}, "it takes none"),
+        ("registry_case:Mine", {"times": -1}, "failed while it was made: RuntimeError: no negative times"),
+    ],
+)
+def test_an_agent_that_cannot_be_made_says_why(root: Path, python: str, options: dict[str, Any], why: str) -> None:
+    failure = refused(agents(root, python, options=options))
+    assert failure.message.startswith(f"Agent `mine` ({python}): ")
+    assert why in failure.message
+    assert failure.details == {"agent": "mine", "python": python}
+
+
+def test_an_unknown_name_is_refused_before_anything_runs(root: Path) -> None:
+    registry = agents(root)
+    assert {"mine", "monkey", "scripted"} <= set(registry.names)
+    with pytest.raises(Failed) as caught:
+        registry.agent("monky")
+    assert caught.value.failure.code == "INVALID_INPUT"
+    assert "There is no agent `monky`: there is " in str(caught.value)
+    assert "did you mean `monkey`?" in str(caught.value)
+
+
+def test_settings_without_python_are_for_the_installed_agent(root: Path) -> None:
+    registry = Agents({"monkey": AgentSettings(options={"steps": 7}, timeout=5)}, root)
+    source = registry.source("monkey")
+    assert (source.python, source.timeout) == ("harness.agents.monkey:Monkey", 5)
+    made = source.make()
+    assert isinstance(made, Monkey)
+    assert made._steps == 7
+
+
+def test_settings_come_before_installed_agents_and_may_name_none_that_is_not_there(root: Path) -> None:
+    registry = Agents({"monkey": AgentSettings(python="registry_case:Mine"), "ghost": AgentSettings()}, root)
+    assert registry.source("monkey").python == "registry_case:Mine"
+    with pytest.raises(Failed, match=r"write `python` into \[tool.harness.agents.ghost\]"):
+        registry.agent("ghost")
+
+
+def test_the_installed_scripted_agent_is_the_one_of_the_house(root: Path) -> None:
+    assert isinstance(Agents({}, root).source("scripted").make(), ScriptedAgent)
+
+
+@pytest.mark.parametrize("python", ["mine", "mine:", ":Mine", "a b:C", "a.b", "a:b:c", ""])
+def test_a_place_that_is_none_is_refused_in_the_settings(python: str) -> None:
+    with pytest.raises(ValidationError, match="`python` must be written `package.module:name`"):
+        AgentSettings(python=python)
+
+
+def test_every_task_of_a_run_has_an_agent_of_its_own_or_its_own_steps(root: Path) -> None:
+    async def main() -> list[Any]:
+        agent = agents(root, "registry_case:Closing").agent("mine")
+        observe = cast("Any", None)
+        outer = await agent.propose(plan("mine", "A"), (), observe)
+        inner = await agent.propose(plan(None, "B", steps=("its own",)), (), observe)
+        other = await agent.propose(plan("mine", "C"), (), observe)
+        again = await agent.propose(plan("mine", "A"), (), observe)
+        assert len(agent._plugged) == 2
+        await agent.close()
+        return [outer["url"], inner, other["url"], again["url"]]
+
+    assert asyncio.run(main()) == ["hello", "its own", "hello", "hello"]
+    assert sys.modules["registry_case"].closed == ["hello", "hello"]

@@ -1,0 +1,50 @@
+"""What `harness new` writes is sound as it is."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from harness.cli.demo_settings import settings_text, usual_ports
+from harness.cli.scaffold import demo_task, site_task
+from harness.demo.sites import HOSTS
+from harness.settings import Settings
+from harness.spec.advice import advice
+from harness.spec.load import load_file
+
+SCHEMA = "../schemas/task_spec.schema.json"
+
+
+@pytest.mark.parametrize("name", ["my-first", "007", "true", "1.5", "a.b_c"])
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:8000/", "https://shop.example/?q=%22${x}&it's"])
+def test_it_loads_without_a_warning(tmp_path: Path, name: str, url: str | None) -> None:
+    path = tmp_path / f"{name}.task.yaml"
+    text = (
+        demo_task(name, path.name, SCHEMA) if url is None else site_task(name, path.name, SCHEMA, url, "shop.example")
+    )
+    path.write_text(text, "utf-8")
+    task = load_file(path, known_channels=frozenset({"env"}))
+    assert task.spec.task_id == name
+    assert task.spec.checkpoints
+    assert task.spec.success_criteria
+    assert [*task.warnings, *advice(task)] == []
+    assert text.startswith(f"# yaml-language-server: $schema={SCHEMA}\n")
+    assert "@" not in text
+
+
+def test_a_file_name_is_no_pattern() -> None:
+    assert "#   harness run tasks/@HOST@.task.yaml" in demo_task("x", "tasks/@HOST@.task.yaml", SCHEMA)
+
+
+def test_the_settings_are_those_of_the_demo_sites() -> None:
+    table = tomllib.loads(settings_text(usual_ports()))["tool"]["harness"]
+    settings = Settings.model_validate(table)
+    assert list(settings.services["demo"].hosts) == list(HOSTS)
+    assert list(settings.services["demo"].hosts.values()) == list(range(8470, 8470 + len(HOSTS)))
+    assert settings.channels["env"].clock == "world.now"
+
+
+def test_a_channel_that_is_there_is_left_out() -> None:
+    assert "channels" not in tomllib.loads(settings_text({"world.local": 1}, channel=False))["tool"]["harness"]

@@ -1,0 +1,131 @@
+"""A kept failure as text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.failure_page import headline, page
+from harness.cli.kept import UnreadableReportError, earlier, latest, named, read_kept
+
+REPORT: dict[str, Any] = {
+    "task_id": "T-1",
+    "error_type": "assertion_failed",
+    "code": "ASSERTION_FAILED",
+    "timestamp": "2025-11-16T09:00:00Z",
+    "step_index": 1,
+    "error_message": "Assertion failed: #total\nsecond line",
+    "recovery_attempted": True,
+    "tried": ["ATTEMPT 1: FAILED - no", "RETRY (after 5s): FAILED - still no"],
+    "context": {
+        "url": "http://shop.local/cart",
+        "browser_console_logs": ["[ERROR] boom"],
+        "assertion": {"expression": "text('#total')", "expected": "30", "actual": " 31", "diff": "- 30\n+ 31"},
+    },
+    "metrics": {"steps_completed": 1, "steps_total": 3, "time_elapsed_seconds": 7.25, "retries_count": 1},
+    "hint": "Look at the page.",
+    "warnings": [{"type": "network_error_recovered", "message": "recovered"}],
+    "source": "tasks/t.task.yaml",
+}
+TRACE = [
+    {"act": "open", "url": "http://shop.local/", "seconds": 0.5, "step_index": 0},
+    {"act": "assert", "selector": "#total", "value": "30", "seconds": 1, "step_index": 1},
+]
+MANIFEST = {
+    "task_id": "T-1",
+    "run": "run-7",
+    "artifacts": [
+        {"name": "screenshot.png", "status": "taken", "bytes": 2048},
+        {"name": "trace.zip", "status": "skipped", "reason": "not recorded"},
+    ],
+    "files": [{"name": "receipt.txt", "status": "taken", "bytes": 7}],
+}
+
+
+def keep(folder: Path, **report: Any) -> Path:
+    folder.mkdir(parents=True)
+    documents = {"error_report": {**REPORT, **report}, "manifest": MANIFEST, "partial_trace": {"steps": TRACE}}
+    for name, document in documents.items():
+        (folder / f"{name}.json").write_text(json.dumps(document), "utf-8")
+    return folder
+
+
+def test_everything_that_is_known_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = page(read_kept(keep(tmp_path / "errors" / "T-1")), 100).splitlines()
+    assert lines[0] == "T-1 failed: ASSERTION_FAILED (assertion_failed) at step 1 (of 0-2)"
+    assert lines[1] == "  tasks/t.task.yaml"
+    assert lines[2].endswith("run run-7: 1 of 3 steps done in 7.2 s, 1 retry")
+    assert lines[3:] == [
+        "  steps:",
+        "      0  open    http://shop.local/  0.5 s",
+        "  >   1  assert  #total = '30'  1.0 s",
+        "  tried:",
+        "    ATTEMPT 1: FAILED - no",
+        "    RETRY (after 5s): FAILED - still no",
+        "  message: Assertion failed: #total",
+        "    second line",
+        "  criterion: text('#total')",
+        "  expected: 30",
+        "  actual:   ' 31'",
+        "    - 30",
+        "    + 31",
+        "  hint: Look at the page.",
+        "  warnings:",
+        "    network_error_recovered: recovered",
+        "  url: http://shop.local/cart",
+        "  console:",
+        "    [ERROR] boom",
+        "  artifacts: errors/T-1",
+        "    screenshot.png         2 KB",
+        "    trace.zip              skipped: not recorded",
+        "    receipt.txt            7 bytes",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"step_index": -1}, "before the first step"),
+        ({"step_index": 3}, "at the success criteria"),
+        ({"step_index": 1, "metrics": None}, "at step 1"),
+        ({"error_type": "unknown", "code": "BROWSER_CRASHED"}, "T-1 failed: BROWSER_CRASHED at"),
+        ({"expected": True}, ", as the task expects"),
+    ],
+)
+def test_the_first_line_says_where(tmp_path: Path, changed: dict[str, Any], words: str) -> None:
+    assert words in headline(read_kept(keep(tmp_path / "T-1", **changed)).report)
+
+
+def test_a_report_alone_is_enough(tmp_path: Path) -> None:
+    folder = keep(tmp_path / "T-1")
+    (folder / "manifest.json").unlink()
+    (folder / "partial_trace.json").write_text("[]", "utf-8")
+    text = page(read_kept(folder), 80)
+    assert "run unknown" in text
+    assert "steps:" not in text
+    assert "    error_report.json" in text
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", '{"task_id": "T-1"'])
+def test_what_is_no_report_is_said(tmp_path: Path, content: str) -> None:
+    folder = keep(tmp_path / "T-1")
+    (folder / "error_report.json").write_text(content, "utf-8")
+    with pytest.raises(UnreadableReportError, match=r"error_report\.json: not an error report"):
+        read_kept(folder)
+
+
+def test_directories_are_found_by_name_and_by_task(tmp_path: Path) -> None:
+    one, two = keep(tmp_path / "T-1"), keep(tmp_path / "T-1-2")
+    old = keep(tmp_path / ".previous" / "run-1" / "T-0")
+    newer = keep(tmp_path / ".previous" / "run-2" / "T-0")
+    (tmp_path / "notes").mkdir()
+    assert latest(tmp_path) == [one, two]
+    assert list(earlier(tmp_path).items()) == [("run-2", [newer]), ("run-1", [old])]
+    assert named([one, two], "T-1-2") == [two]
+    assert named([two], "T-1") == [two]
+    assert named([one, two], "X") == []
+    assert latest(tmp_path / "nowhere") == []

@@ -1,0 +1,73 @@
+"""Warnings are derived from what happened, whole and in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.failure import Failure, Passed
+from harness.record import Rewound, StepRecord, TaskResult, warnings
+from harness.recovery import Repair, Trust
+from tests.unit.reporting.sample import START, attempt, step
+
+CLICK = step(act="click", selector="#a")
+LATE = Failure("STEP_TIMEOUT", "too late")
+
+
+def record(*outcomes: Any, index: int = 2, of: Any = CLICK, **fields: Any) -> StepRecord:
+    tries = tuple(attempt(of, number, 1, outcome) for number, outcome in enumerate(outcomes))
+    return StepRecord(index, of, tries, **fields)
+
+
+def told(*records: StepRecord) -> list[tuple[str, str]]:
+    return [(warning.type, warning.message) for warning in warnings(records)]
+
+
+def test_a_rewind_is_told_with_its_cause() -> None:
+    back = record(LATE, rewound=Rewound(1))
+    assert told(back, record(Passed())) == [
+        ("checkpoint_restored", "Went back from step 2 to the checkpoint before step 1: too late")
+    ]
+
+
+def test_a_new_browser_and_what_differs_are_told_too() -> None:
+    back = record(LATE, rewound=Rewound(0, ("#qty: was '2', is '1'",), restart=True))
+    assert [kind for kind, _ in told(back)] == ["browser_restarted", "checkpoint_restored", "restore_incomplete"]
+    assert told(back)[2][1] == "1 difference to the checkpoint: #qty: was '2', is '1'"
+
+
+def test_skipped_steps_say_whether_they_were_optional() -> None:
+    optional = step(act="click", selector="#a", optional=True)
+    messages = [text for _, text in told(record(LATE, skipped=True), record(LATE, of=optional, skipped=True))]
+    assert messages == ["Step 2 was skipped: too late", "Optional step 2 was skipped: too late"]
+
+
+def test_a_repaired_precondition_is_named() -> None:
+    of = step(act="assert", expr="mem('a') == 1")
+    tries = (
+        attempt(of, 0, 1, Failure("PRECONDITION_NOT_MET", "no")),
+        attempt(of, 1, 1, Passed(), Repair()),
+    )
+    assert told(StepRecord(-1, of, tries)) == [("precondition_repaired", "Repaired: mem('a') == 1")]
+
+
+def test_an_inconsistency_says_who_was_trusted() -> None:
+    of = step(act="assert", expr="mem('a') == json('env', 'a')")
+    tries = (attempt(of, 0, 1, Failure("STATE_INCONSISTENT", "differ")), attempt(of, 1, 1, Passed(), Trust("memory")))
+    (found,) = warnings((StepRecord(2, of, tries),))
+    assert (found.type, found.details["trusted"]) == ("state_inconsistency_resolved", "memory")
+
+
+def test_refused_hosts_are_told_once_for_the_whole_task() -> None:
+    seen = Passed({"refused_hosts": ["ads.test", "cdn.test"]})
+    assert told(record(seen), record(seen), record(Passed({"refused_hosts": ["x.test"]}))) == [
+        (
+            "domain_refused",
+            "Pages asked for hosts outside of `allowed_domains`, and nothing was sent: ads.test, cdn.test, x.test",
+        )
+    ]
+
+
+def test_steps_done_again_count_once() -> None:
+    history = (record(Passed(), index=0), record(LATE, index=1, rewound=Rewound(0)), record(Passed(), index=0))
+    result = TaskResult("T", "T", "failed", history, START, 1.0, 2)
+    assert result.steps_completed == 1
