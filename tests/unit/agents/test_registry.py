@@ -158,7 +158,7 @@ def test_the_installed_scripted_agent_is_the_one_of_the_house(root: Path) -> Non
 
 @pytest.mark.parametrize("python", ["mine", "mine:", ":Mine", "a b:C", "a.b", "a:b:c", ""])
 def test_a_place_that_is_none_is_refused_in_the_settings(python: str) -> None:
-    with pytest.raises(ValidationError, match="`python` must be written `package.module:name`"):
+    with pytest.raises(ValidationError, match=r"`python` must be written `package.module:name`"):
         AgentSettings(python=python)
 
 

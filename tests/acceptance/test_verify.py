@@ -1,0 +1,83 @@
+"""`harness verify`: each task as written, and with no steps at all (issue 3, 11)."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from tests.acceptance.conftest import Project
+
+OPEN = {"act": "open", "url": "http://shop.local/"}
+REAL = ["exists('#search-box')"]
+
+
+def verify(project: Project, *args: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from harness.cli import main; main()", "verify", *(args or (".",))]
+    return subprocess.run(command, cwd=project.path, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_sound_task(project: Project) -> None:
+    project.task("SOUND", success_criteria=REAL)
+    done = verify(project)
+    assert (done.returncode, done.stdout) == (0, "SOUND: sound\n1 tasks, 1 sound\n")
+    assert not list((project.path / "errors").glob("SOUND*"))
+
+
+def test_a_task_that_passes_for_doing_nothing(project: Project) -> None:
+    project.task("HOLLOW", success_criteria=["json('env', 'shop.orders.O-9') == null"])
+    done = verify(project)
+    assert done.returncode == 1
+    assert "HOLLOW: NOT SOUND\n  with no steps: it passes; it tests nothing\n" in done.stdout
+    assert "holds before anything is done: json('env', 'shop.orders.O-9') == null" in done.stdout
+
+
+def test_without_criteria_a_task_tests_nothing(project: Project) -> None:
+    project.task("BARE")
+    assert "BARE: NOT SOUND\n  with no steps: it passes" in verify(project).stdout
+
+
+def test_a_single_idle_criterion_is_named(project: Project) -> None:
+    project.task("MIXED", success_criteria=[*REAL, "json('env', 'shop.orders.O-9') == null"])
+    done = verify(project)
+    assert done.returncode == 0
+    assert "  holds before anything is done: json('env', 'shop.orders.O-9') == null\n" in done.stdout
+    assert "#search-box" not in done.stdout
+
+
+def test_a_task_that_fails_as_written(project: Project) -> None:
+    project.task("WRONG", success_criteria=["exists('#nothing-like-it')"])
+    done = verify(project)
+    assert done.returncode == 1
+    assert "WRONG: NOT SOUND\n  as written: failed: Assertion failed: exists('#nothing-like-it')" in done.stdout
+
+
+def test_a_declared_failure_is_what_must_be_shown(project: Project) -> None:
+    steps = [OPEN, {"act": "click", "selector": "#nothing-like-it"}]
+    expect = {"final_state": "failed", "error_type": "element_not_found", "step_index": 1}
+    project.task("RED", steps=steps, expect=expect)
+    project.task("OTHER", steps=steps, expect={**expect, "error_type": "timeout_step"})
+    done = verify(project)
+    assert "RED: sound\n" in done.stdout
+    assert (
+        "OTHER: NOT SOUND\n  as written: did not show what it declares: error_type: expected timeout_step"
+        in done.stdout
+    )
+
+
+def test_what_a_task_depends_on_has_run_before(project: Project) -> None:
+    wait = {"act": "wait", "selector": "#search-box", "remember": {"seen": "count('#search-box')"}}
+    project.task("FIRST", episode_id="e", steps=[OPEN, wait], success_criteria=["mem('seen') == 1"])
+    second = {"dependencies": ["FIRST"], "episode_id": "e", "preconditions": ["mem('seen') == 1"]}
+    project.task("SECOND", **second, success_criteria=REAL)
+    project.task("LAZY", **second, success_criteria=["mem('seen') == 1"])
+    done = verify(project)
+    assert "FIRST: sound\n" in done.stdout
+    assert "SECOND: sound\n" in done.stdout
+    assert "LAZY: NOT SOUND\n  with no steps: it passes" in done.stdout
+
+
+def test_broken_files_are_told_of_and_nothing_is_run(project: Project) -> None:
+    (project.path / "bad.task.yaml").write_text("task_id: a\nsteps: [{act: clik}]\n", "utf-8")
+    done = verify(project)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "bad.task.yaml:2:15: steps[0].act: not a known act" in done.stderr
