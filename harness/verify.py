@@ -15,7 +15,7 @@ from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 from harness.wiring import SyncHarness
 
-NOBODY = "scripted"
+NOBODY = "nobody"
 """Stands for the agent of a task without steps: such a task is run with no steps only."""
 
 

@@ -19,9 +19,10 @@ from harness.browser.launch import Browsers
 from harness.browser.request import SessionRequest
 from harness.engine import run_task
 from harness.events import Event
+from harness.failure import Failed
 from harness.faults import FaultInjector, prepare
 from harness.plan import Plan, new_run_id
-from harness.ports import Ask, Ports, RepairHook, Stage
+from harness.ports import Agent, Ask, Ports, RepairHook, Stage
 from harness.record import TaskResult
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.redaction import Redactor
@@ -72,7 +73,11 @@ class Harness:
 
     async def run(self, plan: Plan, emit: Callable[[Event], None], people: People = NOBODY) -> TaskResult:
         """Run one task. Failures are in the result; nothing is raised but cancellation before it began."""
-        return await run_task(self._in_a_fresh_world(plan), self._ports(plan, emit, people))
+        agent = self.agents.agent(None)
+        try:
+            return await run_task(self._in_a_fresh_world(plan), self._ports(plan, agent, emit, people))
+        finally:
+            await agent.close()
 
     def _in_a_fresh_world(self, plan: Plan) -> Plan:
         """A task that runs again (a rerun, `execute_task` twice) must not meet what its first run left behind."""
@@ -82,11 +87,9 @@ class Harness:
         count = self._runs[plan.world]
         return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
 
-    def _ports(self, plan: Plan, emit: Callable[[Event], None], people: People) -> Ports:
+    def _ports(self, plan: Plan, agent: Agent, emit: Callable[[Event], None], people: People) -> Ports:
         random = Random(plan.spec.seed).random
-        return Ports(
-            self._stage, self.agents.agent(None), self.archive, self.clock, emit, random, people.ask, people.repair
-        )
+        return Ports(self._stage, agent, self.archive, self.clock, emit, random, people.ask, people.repair)
 
     async def _stage(self, plan: Plan, folder: Path) -> Stage:
         await self.start()
@@ -156,6 +159,13 @@ class SyncHarness:
             return self._harness.run(plan, caller, people)
 
         return self._loop.run(main, sink)
+
+    def check_agent(self, name: str) -> None:
+        """Raises ValueError when there is no agent of that name."""
+        try:
+            self._harness.agents.source(name)
+        except Failed as failed:
+            raise ValueError(failed.failure.message) from failed
 
     @property
     def archive(self) -> DirectoryArchive:

@@ -23,6 +23,8 @@ from harness.spec.origin import Origin
 from harness.spec.problems import Problem, SpecError, Way
 from harness.spec.task import TaskSpec
 
+SCRIPTED = "scripted"
+"""The agent that plays back the steps of the file: as if there were none."""
 Find = Callable[[str], Loaded | None]
 """A task by its id; None when there is none."""
 
@@ -74,8 +76,9 @@ class _Work:
         settings, environ = self.settings, self.environ
         hide = hiding(secrets := _secrets(spec, environ))
         agent = agent or (None if spec.steps else settings.chosen_agent)
+        played = agent is None or agent == SCRIPTED
         _refuse(
-            check_spec(spec, origin, folder, frozenset(settings.channels) or None, environ, needs_steps=agent is None),
+            check_spec(spec, origin, folder, frozenset(settings.channels) or None, environ, needs_steps=played),
             hide,
         )
         filling = Filling(spec, settings, environ, origin)
@@ -99,7 +102,7 @@ class _Work:
             relaxed=_relaxed(spec, filling),
             alternative=_alternative(spec, filling, inner),
             repairs=filling.repairs(lambda path, name: inner.other(filling, path, name)),
-            agent=agent,
+            agent=None if played else agent,
             secrets=secrets,
             heal=settings.heal,
             strict=settings.strict,

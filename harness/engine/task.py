@@ -30,6 +30,8 @@ from harness.recovery import GiveUp
 from harness.spec.keys import slug
 from harness.spec.steps import Step
 
+MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING")
+"""What an agent can do otherwise, although a file's author must mend it."""
 Inside = Callable[[Plan], Awaitable[TaskResult]]
 
 
@@ -139,7 +141,7 @@ async def _one(run: Run, index: int, step: Step) -> Turn:
 
 async def _agent_goes_on(run: Run, ending: Ending) -> Ending | None:
     """A step that failed is for the agent to see, and to do otherwise; not for ever the same."""
-    if ending.skipped or not skippable(ending.failure):
+    if ending.skipped or not (skippable(ending.failure) or ending.failure.code in MENDABLE):
         return ending
     if stuck(run.journal.history):
         message = f"The agent proposed the same failing step three times: {ending.failure.message}"

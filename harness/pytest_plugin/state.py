@@ -51,6 +51,8 @@ class State:
 
             self._harness = SyncHarness(self.settings, self.run_id)
             _end_in_order()
+            if self.chosen is not None:
+                self._harness.check_agent(self.chosen)
         return self._harness
 
     @property
