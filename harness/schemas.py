@@ -18,6 +18,9 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 Schema = dict[str, Any]
 
+SHORT_BINDING: Schema = {"type": "string", "pattern": r"^[^.]+\.."}
+"""`env.shop.cart` for `{channel: env, path: shop.cart}`."""
+
 
 def schemas() -> dict[str, Schema]:
     """File name -> schema."""
@@ -36,6 +39,8 @@ def _task_spec() -> Schema:
     """What files may hold: shorthands, settings of any strategy, keys of one's own (DESIGN 4.1)."""
     schema = TaskSpec.model_json_schema()
     schema["properties"] = {"$schema": {"type": "string"}, **schema["properties"]}
+    bindings = schema["properties"]["state_bindings"]
+    bindings["additionalProperties"] = {"anyOf": [SHORT_BINDING, bindings["additionalProperties"]]}
     definitions: dict[str, Schema] = schema["$defs"]
     for rule, strategies in RULES.items():
         definitions["Rulebook"]["properties"][rule] = _rule(rule, strategies, definitions)

@@ -7,13 +7,13 @@ from harness.failure import Failure
 from harness.recovery import GiveUp
 
 
-def overspent(run: Run) -> Ending | None:
-    """The ending, when another step would go over `max_steps`, or its requests are over `max_requests`."""
+def overspent(run: Run, *, another: bool) -> Ending | None:
+    """The ending, when `another` step would go over `max_steps`, or the requests are over `max_requests`."""
     budget, index = run.plan.spec.budget, run.journal.under_way
     most = budget.max_steps
     if most is None and run.plan.agent is not None:
         most = AGENT_STEPS
-    if most is not None and run.journal.begun >= most:
+    if another and most is not None and run.journal.begun >= most:
         return _ended(f"Budget exceeded: max_steps {most}", index)
     sent = run.stage.session.requests
     if budget.max_requests is not None and sent > budget.max_requests:

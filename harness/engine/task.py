@@ -116,10 +116,12 @@ async def _steps(run: Run) -> Turn:
     while True:
         index = journal.under_way = len(journal.history)
         step = await proposed(run)
-        if step is None or isinstance(step, Ending):
+        if isinstance(step, Ending):
             return step
-        if ending := overspent(run):
+        if ending := overspent(run, another=step is not None):
             return ending
+        if step is None:
+            return None
         await checkpoint(run, index)
         if turn := await _one(run, index, step):
             return turn

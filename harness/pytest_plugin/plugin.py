@@ -87,7 +87,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             state.harness()
         except (ValueError, OSError) as error:
             if not hasattr(session.config, "workerinput"):
-                raise pytest.UsageError(f"{type(error).__name__}: {error}") from error
+                raise pytest.UsageError(str(error)) from error
             for item in tasks:  # an xdist worker can only say it by its tests
                 state.problems[item.loaded.source] = [f"the harness cannot be set up: {error}"]
 

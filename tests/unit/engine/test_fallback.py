@@ -149,6 +149,19 @@ def test_a_budget_ends_the_task(budget: dict[str, Any], acts: int, words: str) -
     assert words in result.failure.message
 
 
+def test_requests_of_the_last_step_count_too() -> None:
+    theatre = Theatre()
+
+    def work(_: Any) -> Passed:
+        theatre.session.requests += 4
+        return Passed()
+
+    theatre.session.script = [work]
+    result = play(theatre, budget={"max_requests": 3})
+    assert result.failure is not None
+    assert "max_requests 3 (4 were sent)" in result.failure.message
+
+
 def test_a_budget_of_retries_counts_those_of_all_steps() -> None:
     theatre = Theatre()
     theatre.session.script = [REFUSED, Passed(), REFUSED, REFUSED]
