@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.failure import Failure, Family, Outcome, Passed
+from harness.failure import Effect, Failure, Family, Outcome, Passed
 from harness.recovery import Remedy, Retry, Substitute, Trust
 from harness.spec.parts import FinalState
 from harness.spec.steps import Step
@@ -102,6 +102,8 @@ def warnings(history: History) -> Iterator[Warning_]:
             yield from _rewound(record, record.rewound)
         elif record.skipped:
             reason = record.failure.message if record.failure else ""
+            if record.failure and record.step.effect_class == "write" and record.failure.effect is not Effect.NONE:
+                reason += "; whether it took effect is not known"
             kind = "Optional step" if record.step.optional else "Step"
             yield Warning_("step_skipped", f"{kind} {record.index} was skipped: {reason}", record.index)
         elif record.effect_already_done:

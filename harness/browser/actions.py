@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -44,6 +45,8 @@ Details = Mapping[str, Any]
 Act = Callable[[Attempt, Any], Awaitable[Details]]
 NAVIGATION_START = 0.1
 """Seconds in which a submitted form's request shows."""
+_SENT = "the navigation did not end\nCall log:\n  - performing submit action"
+"""As Playwright says of a click whose navigation does not end."""
 _SUBMIT = """
 e => {
   const form = e.form || e.closest('form');
@@ -97,7 +100,11 @@ async def _committed(attempt: Attempt) -> None:
     until = attempt.clock.now() + NAVIGATION_START
     while attempt.tab.watch.navigation is None and attempt.clock.now() < until:
         await attempt.clock.sleep(0.01)
-    await attempt.tab.watch.settled()
+    try:
+        async with asyncio.timeout(attempt.left()):
+            await attempt.tab.watch.settled()
+    except TimeoutError as error:
+        raise PlaywrightTimeoutError(_SENT) from error
 
 
 async def scroll(attempt: Attempt, step: Scroll) -> Details:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page, StorageState
 
+from harness.browser.dialogs import Answer
 from harness.browser.difference import page_differences, same, storage_differences
 from harness.browser.forms import PageState, fill, read_state
 from harness.browser.storage import whole_storage
@@ -42,6 +43,8 @@ class Checkpoint:
     """Hosts on which a password had been typed."""
     unsaved: tuple[str, ...] = ()
     """What the browser could not give, a line each."""
+    answer: Answer | None = None
+    """Of the next dialog, when a step has prepared it."""
 
     @property
     def url(self) -> str:
@@ -60,7 +63,7 @@ async def take(tab: Tab, clock: Clock, room: int = FILE_BYTES) -> Checkpoint:
     await tab.watch.settled()
     pages, current = open_pages(tab)
     (storage, unsaved), states = await asyncio.gather(whole_storage(tab.context), _states(pages, clock, room))
-    return Checkpoint(storage, states, current, frozenset(tab.passwords), unsaved)
+    return Checkpoint(storage, states, current, frozenset(tab.passwords), unsaved, tab.watch.prepared)
 
 
 def open_pages(tab: Tab) -> tuple[list[Page], int]:

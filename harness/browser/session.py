@@ -175,10 +175,12 @@ class PlaywrightSession:
         until = Deadline.after(within, self._clock.now())
         state = await state_of(self._tab, until.clip(STATE_SECONDS, self._clock.now()))
         script = await session_of(self._tab.page) if state else None
+        prepared = self._tab.watch.prepared
         failure = await self._lease.replace(state, until)
-        if failure is not None or self._good_url is None:
-            return failure
-        return await self._way_back(until).to_url(self._good_url, script)
+        if failure is None and self._good_url is not None:
+            failure = await self._way_back(until).to_url(self._good_url, script)
+        self._tab.watch.answer_next(prepared)
+        return failure
 
     def _way_back(self, until: Deadline) -> Return:
         left = until.left(self._clock.now())
@@ -201,7 +203,11 @@ class PlaywrightSession:
         self._unfound = None
         self._good_url = saved.url if saved and saved.url.startswith("http") else None
         self._tab.passwords = set(saved.passwords) if saved else set()
-        return await self._way_back(until).to_checkpoint(saved) if saved else ()
+        if saved is None:
+            return ()
+        differences = await self._way_back(until).to_checkpoint(saved)
+        self._tab.watch.answer_next(saved.answer)  # only now: a dialog of a page as it loads is not the one meant
+        return differences
 
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
         until = Deadline.after(within, self._clock.now())

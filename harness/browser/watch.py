@@ -72,9 +72,14 @@ class PageWatch:
         self._current.navigation = None
         self._dialogs.begin()
 
-    def answer_next(self, answer: Answer) -> None:
+    def answer_next(self, answer: Answer | None) -> None:
         """How the next dialog is answered, on whatever page it comes up."""
         self._dialogs.next = answer
+
+    @property
+    def prepared(self) -> Answer | None:
+        """The answer that the next dialog gets; None: as every other."""
+        return self._dialogs.next
 
     @property
     def crashed(self) -> bool:

@@ -7,7 +7,6 @@ import socket
 import struct
 from typing import Final
 
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -15,13 +14,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 EXTENSION: Final = "taskspec.connection"
 _LINGER_NOT: Final = struct.pack("ii", 1, 0)
 """``SO_LINGER`` on, 0 seconds: closing sends RST instead of FIN and drops what was not yet sent."""
+_INTERIM: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+_READ_SECONDS: Final = 0.05
+"""In which the client reads the interim head: a reset drops what is still under way."""
 
 
 class Connection(H11Protocol):
     """HTTP/1.1 whose requests carry their connection in the scope's extensions."""
-
-    requests = 0
-    """How many requests have come in on it."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put this connection into the scope of each of its requests."""
@@ -29,7 +28,6 @@ class Connection(H11Protocol):
         site: ASGIApp = self.app
 
         async def known(scope: Scope, receive: Receive, send: Send) -> None:
-            self.requests += 1
             await site({**scope, "extensions": {EXTENSION: self}}, receive, send)
 
         self.app = known
@@ -40,18 +38,18 @@ class Connection(H11Protocol):
         self.transport.abort()
 
 
-def is_fresh(request: Request) -> bool:
-    """Tell whether the request is the first on its connection; without a network it always is."""
-    connection: Connection | None = request.scope.get("extensions", {}).get(EXTENSION)
-    return connection is None or connection.requests == 1
-
-
 class Reset(Response):
-    """No answer: the connection is reset."""
+    """No answer: the connection is reset.
+
+    An interim head (100 Continue) goes first. Without it Chromium takes the reset of a connection that was idle for one
+    that timed out, and sends the request again by itself, a POST too: one click would order twice.
+    """
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Reset, and end when the connection has."""
         connection: Connection = scope["extensions"][EXTENSION]
+        connection.transport.write(_INTERIM)
+        await asyncio.sleep(_READ_SECONDS)
         connection.reset()
         await _gone(receive)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 from harness.criteria import compare, difference, equal, evaluate, evaluate_value, fold, parse, parse_value
 from harness.engine.run import PageSources, Run
@@ -137,7 +138,10 @@ async def remember(run: Run, index: int, step: Step, until: Deadline) -> dict[st
     """Write what the step is to remember; a page may need a moment to show it. Returns what was written."""
     values: dict[str, Json] = {}
     for key, text in step.remember.items():
-        value = values[key] = await _value(run, text, until)
+        try:
+            value = values[key] = await _value(run, text, until)
+        except Failed as failed:
+            return replace(failed.failure, effect=Effect.DONE)
         if value is None:
             message = f"Step {index} was done, but {text} gave nothing to remember as {key!r}"
             return Failure("NOTHING_TO_REMEMBER", message, effect=Effect.DONE, details={"remember": {key: text}})

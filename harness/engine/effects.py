@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from harness.criteria import parse
+from harness.criteria.syntax import Read, walk
+from harness.criteria.vocabulary import PAGE_FUNCTIONS
 from harness.engine.attempt import ASSERTION, judge, remember
 from harness.engine.progress import Progress
 from harness.engine.run import Ending, Run, Turn
@@ -9,7 +12,8 @@ from harness.failure import Effect, Failed, Failure, Passed
 from harness.record import StepRecord
 from harness.recovery import GiveUp
 from harness.resilience import Deadline
-from harness.spec.steps import Step
+from harness.spec.interpolate import MissingMemory, resolve
+from harness.spec.steps import Api, Step
 
 LEAST = 1.0
 """Seconds that the question may take even when the task's time is over: a wrong answer would cost more."""
@@ -17,7 +21,7 @@ LEAST = 1.0
 
 def posted(failure: Failure) -> bool:
     """Whether the act has sent a request that must not be sent twice."""
-    return failure.effect is Effect.DONE and failure.details.get("method", "GET") not in ("GET", "HEAD")
+    return failure.effect is not Effect.NONE and failure.details.get("method", "GET") not in ("GET", "HEAD")
 
 
 async def took_effect(run: Run, step: Step, failure: Failure) -> bool | None:
@@ -28,20 +32,29 @@ async def took_effect(run: Run, step: Step, failure: Failure) -> bool | None:
     if failure.effect is Effect.NONE:
         return False
     unknown = None if step.effect_class == "write" or posted(failure) else False
-    if step.done_when is None:
-        return unknown
-    done = await is_done(run, step)
+    done = await is_done(run, step, unseen=posted(failure) or isinstance(step, Api))
     return unknown if done is None else done
 
 
-async def is_done(run: Run, step: Step) -> bool | None:
-    """What `done_when` says; None when it cannot be read."""
-    if step.done_when is None:
-        return None
+async def is_done(run: Run, step: Step, *, unseen: bool) -> bool | None:
+    """What `done_when` says; None when it cannot be read, or cannot know.
+
+    `unseen`: the page and the memory are those of before the step, so a criterion that asks them cannot deny it.
+    """
     try:
-        return isinstance(await judge(run, step.done_when, _until(run, step), ASSERTION), Passed)
-    except Failed:
+        criterion = resolve(step, run.stage.world.memory()).done_when
+        if criterion is None:
+            return None
+        done = isinstance(await judge(run, criterion, _until(run, step), ASSERTION), Passed)
+    except (Failed, MissingMemory):
         return None
+    return done if done or not unseen or _asks_the_environment(criterion) else None
+
+
+def _asks_the_environment(text: str) -> bool:
+    """Whether it reads channels, and no page."""
+    read = {node.function for node in walk(parse(text).tree) if isinstance(node, Read)}
+    return "json" in read and not read & PAGE_FUNCTIONS
 
 
 def _until(run: Run, step: Step) -> Deadline:
@@ -50,7 +63,7 @@ def _until(run: Run, step: Step) -> Deadline:
 
 async def settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn]:
     """The record of a step that failed and had taken effect. What it is to remember is still to be had."""
-    step = progress.declared
+    step = resolve(progress.declared, run.stage.world.memory())
     values = await remember(run, progress.index, step, _until(run, step)) if step.remember else {}
     if isinstance(values, Failure):
         return progress.record(), Ending(values, progress.index, GiveUp())
@@ -59,7 +72,7 @@ async def settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn]:
 
 async def done_before(run: Run, progress: Progress, earlier: StepRecord) -> tuple[StepRecord, Turn] | None:
     """Of a write that was done before a rewind: its record when it stands, None when it is to be done again."""
-    done = await is_done(run, progress.declared)
+    done = await is_done(run, progress.declared, unseen=True)
     if done is None:
         message = f"Whether step {progress.index} still has its effect is not known, so it was not done again"
         failure = Failure("OUTCOME_UNKNOWN", message, progress.declared.target)

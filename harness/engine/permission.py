@@ -14,6 +14,8 @@ from harness.recovery import GiveUp, Remedy, Retry, Rewind, Substitute
 from harness.recovery.crash import PERMANENT, WITHIN
 
 Answer = tuple[Failure, Remedy]
+UNSURE = "whether it took effect is not known"
+"""Of a `write` that ends the task, or is left out, and was not to be repeated anyway."""
 
 
 def permitted(run: Run, progress: Progress, failure: Failure, remedy: Remedy, *, known: bool) -> Answer:
@@ -25,6 +27,8 @@ def permitted(run: Run, progress: Progress, failure: Failure, remedy: Remedy, *,
             return _spared(run, progress, failure) or _unknown(progress, failure, known) or (failure, remedy)
         case Rewind():
             return _spared(run, progress, failure) or _rewind(run, progress, failure, remedy, known=known)
+        case GiveUp() if not known and failure.code != "OUTCOME_UNKNOWN":
+            return replace(failure, message=f"{failure.message}; {UNSURE}"), remedy
         case _:
             return failure, remedy
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
 from harness.engine.progress import Errand
+from harness.engine.rewind import begun
 from harness.engine.run import Run, Turn
 from harness.engine.step import do_step
 from harness.plan import Plan, ReadyRepair
@@ -30,6 +32,7 @@ async def preconditions(run: Run) -> Turn:
         if turn:
             return turn
     run.journal.admitted = True
+    await begun(run)
     return None
 
 
@@ -45,7 +48,12 @@ class _Repairs:
         for repair in repairs:
             if why := await self._apply(repair):
                 return f"its repair failed: {why}"
-        hooked = await self._hook()
+        try:
+            hooked = await self._hook()
+        except TimeoutError:
+            return f"pytest_taskspec_repair took longer than the task's {self._run.timeout:g}s"
+        except Exception as error:  # noqa: BLE001 - foreign code may raise anything, or answer what is not JSON
+            return f"pytest_taskspec_repair failed: {type(error).__name__}: {error}"
         return None if repairs or hooked else "no repair is declared for it"
 
     async def _apply(self, repair: ReadyRepair) -> str | None:
@@ -74,7 +82,8 @@ class _Repairs:
 
 
 async def _first(run: Run, task: Plan) -> str | None:
-    result = await run.inside(task)
+    """Run a task to its end, or to that of the time of this one."""
+    result = await run.inside(replace(task, timeout=min(task.timeout, round(run.left, 1))))
     return None if result.ok else f"{task.task_id}: {_why(result)}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 from harness.engine.journal import Checkpoint
@@ -19,6 +20,17 @@ LEAST_SECONDS = 10.0
 def at_the_start(run: Run) -> Checkpoint:
     """What a new browser can always go back to: an empty one, and memory as it was. The environment is not saved."""
     return Checkpoint(0, None, Kept(run.stage.world.entries(), {}, whole=False))
+
+
+async def begun(run: Run) -> None:
+    """The preconditions hold: what repairs have set up, in the browser too, is what a new browser goes back to."""
+    journal = run.journal
+    if not any(record.retries for record in journal.trace):
+        return
+    journal.start = at_the_start(run)
+    with suppress(Failed):  # the memory is worth having alone
+        page = await run.stage.session.save(min(SAVE_SECONDS, run.left))
+        journal.start = replace(journal.start, page=page)
 
 
 async def checkpoint(run: Run, index: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.plan import Plan
 from harness.record import StepRecord, TaskResult
@@ -44,10 +44,18 @@ def table(plan: Plan, result: TaskResult) -> Iterator[Row]:
     if incomplete(result):
         yield Row("end", "", "memory_keys, artifacts", "FAILED", failing=True)
         return
-    yield _row(plan, failed, total, records.get(failed), failed)
+    yield from _failing(plan, result, records.get(failed), failed)
     if max(failed, -1) + 1 < total:
         following = max(0, failed + 1)
         yield _row(plan, following, total, records.get(following), failed)
+
+
+def _failing(plan: Plan, result: TaskResult, record: StepRecord | None, failed: int) -> Iterator[Row]:
+    """What failed; when that is a comparison of `state_bindings`, after the step that it followed."""
+    own = next((r for r in reversed(result.history) if r.index == failed and r.passed), None)
+    if own is not None and record is not None and own.step != record.step and 0 <= failed < result.steps_total:
+        yield replace(_row(plan, failed, result.steps_total, own, failed), failing=False)
+    yield _row(plan, failed, result.steps_total, record, failed)
 
 
 def _records(plan: Plan, result: TaskResult) -> dict[int, StepRecord]:
@@ -104,9 +112,7 @@ def _row(plan: Plan, index: int, total: int, record: StepRecord | None, failed: 
         seconds = sum(attempt.seconds for attempt in record.attempts)
         return Row(place(index, total), act, target, "done", seconds, len(record.attempts), index == failed)
     if record is None or not record.attempts:
-        return Row(
-            place(index, total), act, target, "FAILED" if index == failed else "not run", failing=index == failed
-        )
+        return Row(place(index, total), act, target, "not run", failing=index == failed)
     seconds = sum(attempt.seconds for attempt in record.attempts)
     status = "skipped" if record.skipped else "ok" if record.passed else "FAILED"
     return Row(place(index, total), act, target, status, seconds, len(record.attempts), index == failed)

@@ -1,6 +1,6 @@
 """A hostile shop: however its checkout breaks down and whatever the task declares, nothing is ordered twice.
 
-The order is the last of the first six steps. All tasks are run once, by one pytest; the worlds in which they ran tell
+All tasks are run once, by one pytest; the worlds in which they ran tell
 how many orders were placed.
 """
 
@@ -20,7 +20,14 @@ import pytest
 from tests.acceptance.conftest import Project
 
 ORDERED = "json('env', 'shop.orders.O-10001.status') == 'confirmed'"
+CART = {"kind": "delayed_state", "path": "shop.cart.WM-5521", "value": {"qty": 1}, "seconds": 0}
+"""The mouse is in the cart. Pages on the way there would leave unused connections; what is reset on such a one,
+Chromium sends again by itself."""
 BUY: tuple[dict[str, Any], ...] = (
+    {"act": "open", "url": "http://shop.local/checkout"},
+    {"act": "type", "selector": "#address", "value": "1 Test Road"},
+)
+FILL: tuple[dict[str, Any], ...] = (
     {"act": "open", "url": "http://shop.local/product/WM-5521"},
     {
         "act": "click",
@@ -28,8 +35,6 @@ BUY: tuple[dict[str, Any], ...] = (
         "effect": "write",
         "done_when": "json('env', 'shop.cart.WM-5521.qty') == 1",
     },
-    {"act": "open", "url": "http://shop.local/checkout"},
-    {"act": "type", "selector": "#address", "value": "1 Test Road"},
 )
 ORDER = len(BUY)
 """Number of the step that orders."""
@@ -213,15 +218,16 @@ class Played:
         assert {warning["type"] for warning in record["warnings"]} == wanted.warnings, record
 
 
-def _write(project: Project, name: str, each: Case) -> None:
+def _write(project: Project, name: str, each: Case, *fill: Mapping[str, Any]) -> None:
+    """`fill` are the steps that put the mouse into the cart, where the environment cannot be written."""
     path = "shop.settings.checkout"
     faults = [
         {"kind": "delayed_state", "path": f"{path}.{key}", "value": value, "seconds": 0, "step": ORDER}
         for key, value in each.breaks.items()
     ]
-    faults += each.spec.get("faults", ())
+    faults = [*([] if fill else [CART]), *faults, *each.spec.get("faults", ())]
     step = {key: value for key, value in each.step.items() if value is not None}
-    rules, steps = dict(each.rules), [*BUY, step, *each.after]
+    rules, steps = dict(each.rules), [*fill, *BUY, step, *each.after]
     project.task(name, **{"error_recovery": rules, **each.spec, "steps": steps, "faults": faults})
 
 
@@ -247,8 +253,8 @@ LATE_LATER: dict[str, Any] = {
         {"act": "wait", "selector": ".product-item", "timeout": 2},
     ),
     "spec": {
-        **BEFORE,
-        "faults": [{"kind": "hang", "url": "http://shop.local/api/search*", "times": 1, "step": ORDER + 1}],
+        "checkpoints": [len(FILL) + ORDER],
+        "faults": [{"kind": "hang", "url": "http://shop.local/api/search*", "times": 1, "step": len(FILL) + ORDER + 1}],
     },
 }
 KEPT = {
@@ -263,7 +269,7 @@ def test_an_order_that_cannot_be_taken_back_is_not_placed_again(project: Project
     settings = project.path / "pyproject.toml"
     settings.write_text(settings.read_text("utf-8").replace('clock = "world.now"', "readonly = true"), "utf-8")
     for name, each in KEPT.items():
-        _write(project, name, each)
+        _write(project, name, each, *FILL)
     played = Played(project, sites)
     for name, each in KEPT.items():
         played.check(name, each)

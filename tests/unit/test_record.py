@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.failure import Failure, Passed
+from harness.failure import Effect, Failure, Passed
 from harness.record import Rewound, StepRecord, TaskResult, warnings
 from harness.recovery import Repair, Trust
 from tests.unit.reporting.sample import START, attempt, step
@@ -39,6 +39,13 @@ def test_skipped_steps_say_whether_they_were_optional() -> None:
     optional = step(act="click", selector="#a", optional=True)
     messages = [text for _, text in told(record(LATE, skipped=True), record(LATE, of=optional, skipped=True))]
     assert messages == ["Step 2 was skipped: too late", "Optional step 2 was skipped: too late"]
+
+
+def test_a_skipped_write_says_that_its_outcome_is_not_known() -> None:
+    write = step(act="submit", selector="#form")
+    late = Failure("STEP_TIMEOUT", "too late", effect=Effect.POSSIBLE)
+    (found,) = told(record(late, of=write, skipped=True))
+    assert found[1] == "Step 2 was skipped: too late; whether it took effect is not known"
 
 
 def test_a_repaired_precondition_is_named() -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from starlette.requests import Request
 from starlette.responses import Response
 
-from harness.demo.connection import Reset, Silence, is_fresh
+from harness.demo.connection import Reset, Silence
 from harness.demo.rows import Document
 
 Moment = Literal["before_commit", "after_commit"]
@@ -26,13 +25,3 @@ def strike(shop: Document, moment: Moment) -> Response | None:
     if breakdown.endswith(_ONCE):
         settings[moment] = NONE
     return _ANSWERS[breakdown.removesuffix(_ONCE)]()
-
-
-def would_be_resent(request: Request, shop: Document) -> bool:
-    """Tell whether a reset now would reach a browser on a connection that it has used before.
-
-    Chromium takes such a reset for an idle connection that timed out and sends the request again by itself, even a
-    POST, on another connection. To see what a *task* does twice, the reset must strike on a connection's first request.
-    """
-    resets = any(str(kind).startswith("reset") for kind in shop["settings"].get("checkout", {}).values())
-    return resets and not is_fresh(request)

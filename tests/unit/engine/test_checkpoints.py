@@ -296,3 +296,14 @@ def test_skip_step_does_not_skip_the_end_of_the_task() -> None:
     result = play(theatre, error_recovery={"on_timeout": "skip_step"}, timeout=10)
     assert result.failure is not None
     assert result.failure.code == "TASK_TIMEOUT"
+
+
+def test_a_write_that_ends_the_task_says_that_its_outcome_is_not_known() -> None:
+    theatre = Theatre()
+    theatre.session.script = [LATE_AND_UNSURE]
+    result = play(theatre, steps=[BLIND], error_recovery={"on_timeout": "capture_state_and_abort"})
+    assert result.failure is not None
+    assert (result.failure.code, result.failure.message) == (
+        "STEP_TIMEOUT",
+        "too late; whether it took effect is not known",
+    )

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from harness.engine import run_task
 from harness.failure import Passed
 from harness.record import TaskResult
+from harness.reporting.table import table
 from tests.unit.fakes import Theatre
 
 CLICK = {"act": "click", "selector": "#a"}
@@ -115,3 +117,11 @@ def test_a_binding_is_compared_after_the_step_that_changed_it() -> None:
     stage.session.script = [change]
     result = play(stage, "abort", steps=[CLICK, CLICK])
     assert result.failed_index == 0
+
+
+def test_the_screen_shows_the_step_and_what_differs_after_it() -> None:
+    stage = theatre("1234", "7777")
+    plan = stage.plan(steps=[CLICK], state_bindings=BOUND, error_recovery={"on_state_inconsistency": "abort"})
+    result = asyncio.run(run_task(plan, stage.ports()))
+    rows = [(row.act, row.status, row.failing) for row in table(plan, result)]
+    assert rows == [("click", "ok", False), ("assert", "FAILED", True)]

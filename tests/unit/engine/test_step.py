@@ -201,7 +201,7 @@ def test_a_post_whose_form_is_gone_is_not_turned_into_a_get() -> None:
     theatre.session.url = "chrome-error://chromewebdata/"
     details = {"url": "http://shop.local/pay", "method": "POST"}
     theatre.session.script = [Failure("NET_EMPTY_RESPONSE", "empty", details=details, effect=Effect.DONE)]
-    result = play(theatre, steps=[{**SUBMIT, "done_when": "mem('paid') == true"}])
+    result = play(theatre, steps=[{**SUBMIT, "done_when": "json('env', 'paid') == true"}])
     assert len(theatre.session.acts) == 1
     assert result.failure is not None
     assert result.failure.code == "NET_EMPTY_RESPONSE"
