@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from harness.criteria import compare, difference, equal, evaluate, evaluate_value, fold, parse, parse_value
 from harness.engine.run import PageSources, Run
-from harness.failure import Assertion, Effect, Failed, Failure, Outcome, Passed
+from harness.failure import Assertion, Effect, Failed, Failure, Family, Outcome, Passed
 from harness.ports import Json
 from harness.recovery import Remedy, Substitute
 from harness.resilience import Deadline
@@ -16,6 +16,8 @@ from harness.spec.interpolate import MissingMemory, resolve
 from harness.spec.steps import Api, Assert, Screenshot, Step, Wait
 
 ASSERTION = "ASSERTION_FAILED"
+AWAITED = frozenset({Family.ELEMENT, Family.ACTION, Family.NETWORK})
+"""Failures of an attempt that waits: for an element, until it is ready, for an answer."""
 POLL = 0.1
 """Seconds between two looks for a value to remember."""
 
@@ -35,9 +37,14 @@ async def attempt(run: Run, index: int, step: Step, remedy: Remedy | None, code:
         outcome = failed.failure
     except MissingMemory as missing:
         outcome = Failure("MEMORY_MISSING", f"Step {index} needs memory entry {missing.key!r}, which nobody wrote")
-    if isinstance(outcome, Failure) and outcome.type == "timeout_step" and within < own:
+    if isinstance(outcome, Failure) and within < own and _cut_off(run, outcome):
         return task_timeout(run, outcome)
     return outcome
+
+
+def _cut_off(run: Run, failure: Failure) -> bool:
+    """Whether the task's end is what the attempt failed by: it was still waiting for something."""
+    return failure.type == "timeout_step" or (failure.family in AWAITED and run.left <= 0)
 
 
 def task_timeout(run: Run, last: Failure | None = None) -> Failure:

@@ -35,7 +35,8 @@ async def consistent(run: Run, index: int, step: Step | None) -> Turn:
 
 
 def _equal(key: str, binding: StateBinding) -> str:
-    return f"mem({json.dumps(key)}) == json({json.dumps(binding.channel)}, {json.dumps(binding.path)})"
+    memory, channel, path = (json.dumps(each, ensure_ascii=False) for each in (key, binding.channel, binding.path))
+    return f"mem({memory}) == json({channel}, {path})"
 
 
 def _known(run: Run, key: str) -> Json:

@@ -39,6 +39,11 @@ def nearest(run: Run, index: int, remedy: Rewind) -> Checkpoint | None:
     return max(taken, key=lambda each: each.index, default=run.journal.start if remedy.restart else None)
 
 
+def stretched(run: Run, remedy: Rewind) -> Run:
+    """The run with the limits that hold after it has gone back."""
+    return replace(run, stretch=max(run.stretch, remedy.stretch))
+
+
 def _spared(run: Run, progress: Progress, failure: Failure) -> Answer | None:
     """`budget: max_retries` is used up."""
     allowed = run.plan.spec.budget.max_retries
@@ -78,13 +83,21 @@ def _rewind(run: Run, progress: Progress, failure: Failure, remedy: Rewind, *, k
     checkpoint = nearest(run, progress.index, remedy)
     if checkpoint is None:
         return _more(failure, f"there is no checkpoint at or before step {progress.index}")
-    if not checkpoint.world.whole:
-        if not known:
-            return _unknown(progress, failure, known) or (failure, GiveUp())
-        if blind := _blind(run, progress, checkpoint):
-            why = f"step {blind.index} is a write without `done_when`, and the environment cannot be put back"
-            return _more(failure, f"not gone back to the checkpoint before step {checkpoint.index}: {why}")
-    return failure, remedy
+    if stretched(run, remedy).left <= 0:
+        return _more(failure, "no time left to go back")
+    return _over_writes(run, progress, failure, checkpoint, known) or (failure, remedy)
+
+
+def _over_writes(run: Run, progress: Progress, failure: Failure, checkpoint: Checkpoint, known: bool) -> Answer | None:
+    """Where the environment is not put back, a write must be known to have its effect or not."""
+    if checkpoint.world.whole:
+        return None
+    if unknown := _unknown(progress, failure, known):
+        return unknown
+    if blind := _blind(run, progress, checkpoint):
+        why = f"step {blind.index} is a write without `done_when`, and the environment cannot be put back"
+        return _more(failure, f"not gone back to the checkpoint before step {checkpoint.index}: {why}")
+    return None
 
 
 def _blind(run: Run, progress: Progress, checkpoint: Checkpoint) -> StepRecord | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import replace
 
+from harness.engine.attempt import task_timeout
 from harness.engine.journal import Checkpoint
+from harness.engine.permission import stretched
 from harness.engine.run import Back, Ending, Run
 from harness.failure import Failed, Failure
 from harness.ports import Kept
@@ -13,7 +16,7 @@ from harness.record import Rewound
 from harness.recovery import GiveUp
 
 SAVE_SECONDS = 10.0
-LEAST_SECONDS = 10.0
+LEAST_SECONDS = 0.5
 """Going back takes a new page: it gets so many seconds even when the limits are nearly over."""
 
 
@@ -39,31 +42,46 @@ async def checkpoint(run: Run, index: int) -> None:
     if index not in run.plan.spec.checkpoints or index in journal.checkpoints:
         return
     try:
-        page = await run.stage.session.save(min(SAVE_SECONDS, run.left))
-        journal.checkpoints[index] = Checkpoint(index, page, await run.stage.world.save())
+        async with asyncio.timeout(max(LEAST_SECONDS, min(SAVE_SECONDS, run.left))):
+            page = await run.stage.session.save(min(SAVE_SECONDS, run.left))
+            journal.checkpoints[index] = Checkpoint(index, page, await run.stage.world.save())
     except Failed as failed:
         journal.unsaved[index] = failed.failure.message
+    except TimeoutError:
+        journal.unsaved[index] = "the environment did not answer in time"
 
 
 async def rewind(run: Run, back: Back) -> tuple[Run, Ending | None]:
     """Back to the checkpoint, with stretched limits; the ending when no page could be had there."""
-    run = replace(run, stretch=max(run.stretch, back.remedy.stretch))
+    run = stretched(run, back.remedy)
     differences = await _restored(run, back)
     if isinstance(differences, Failure):
-        return run, Ending(differences, back.index, GiveUp())
+        return run, Ending(_lost(run, back, differences), back.index, GiveUp())
     journal = run.journal
     rewound = Rewound(back.checkpoint.index, differences, back.remedy.restart)
     journal.trace[-1] = replace(journal.trace[-1], rewound=rewound)
     return run, None
 
 
+def _lost(run: Run, back: Back, failure: Failure) -> Failure:
+    """Why the task could not go back, and why it wanted to."""
+    if run.left <= 0:
+        failure = task_timeout(run, failure)
+    where = f"the checkpoint before step {back.checkpoint.index}" if back.checkpoint.page else "the start"
+    message = f"{failure.message}; this was on the way back to {where}, after: {back.failure.message}"
+    return replace(failure, message=message, details={**failure.details, "back_after": back.failure.code})
+
+
 async def _restored(run: Run, back: Back) -> tuple[str, ...] | Failure:
     """What differs from what was saved."""
     saved, journal = back.checkpoint, run.journal
     try:
-        state = await run.stage.world.restore(saved.world)
+        async with asyncio.timeout(max(LEAST_SECONDS, run.left)):
+            state = await run.stage.world.restore(saved.world)
     except Failed as failed:
         return failed.failure
+    except TimeoutError as error:
+        return Failure("CHANNEL_UNREADABLE", "The environment was not put back in time", cause=error)
     undone = saved.world.whole and not state
     abandoned = [record for record in journal.history if record.index >= saved.index]
     earlier = [record for record in journal.unsure if not (undone and record.index >= saved.index)]

@@ -33,7 +33,7 @@ class AbortOnCrash(Rule):
     strategy: Literal["abort"] = "abort"
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        yield GiveUp("failed")
+        yield GiveUp("aborted")
 
 
 OnBrowserCrash = Annotated[

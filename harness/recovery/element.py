@@ -88,7 +88,7 @@ class AbortOnAmbiguity(Rule):
     strategy: Literal["abort"] = "abort"
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        yield GiveUp("failed")
+        yield GiveUp("aborted")
 
 
 class RetryAction(Rule):

@@ -160,12 +160,12 @@ def _killed() -> dict[str, Case]:
         "KILL-start": case(1, "completed", None, "effect_already_done", *restarted, **keys),
         "KILL-checkpoint": case(1, "completed", None, "effect_already_done", *restarted, spec=BEFORE, **keys),
         "KILL-abort": case(
-            1, "failed", "BROWSER_CRASHED", "effect_already_done", rules={"on_browser_crash": "abort"}, **keys
+            1, "aborted", "BROWSER_CRASHED", "effect_already_done", rules={"on_browser_crash": "abort"}, **keys
         ),
         "KILL-blind-start": case(1, "failed", UNKNOWN, known=False, **keys),
         "KILL-blind-checkpoint": case(1, "completed", None, *restarted, known=False, spec=BEFORE, **keys),
         "KILL-blind-abort": case(
-            1, "failed", "BROWSER_CRASHED", known=False, rules={"on_browser_crash": "abort"}, **keys
+            1, "aborted", "BROWSER_CRASHED", known=False, rules={"on_browser_crash": "abort"}, **keys
         ),
     }
 

@@ -83,7 +83,12 @@ STEPS = {
         steps=[OPEN, CLICK],
         bare=("failed", "ELEMENT_NOT_FOUND"),
     ),
-    "ambiguous-abort": case("failed", "SELECTOR_AMBIGUOUS", steps=[OPEN, {**CLICK, "selector": "a"}]),
+    "ambiguous-abort": case(
+        "aborted",
+        "SELECTOR_AMBIGUOUS",
+        steps=[OPEN, {**CLICK, "selector": "a"}],
+        bare=("failed", "SELECTOR_AMBIGUOUS"),
+    ),
     "ambiguous-first": case(
         "completed",
         None,

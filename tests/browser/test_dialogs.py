@@ -124,3 +124,22 @@ def test_dialogs_without_end_block_the_page(run: Any, stage: Stage) -> None:
         assert len(failure.details["dialogs"]) == 20
 
     run(body())
+
+
+@pytest.mark.parametrize("how", ["restore", "renew"])
+def test_a_prepared_answer_outlives_the_page_it_was_prepared_on(run: Any, stage: Stage, how: str) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        await passed(session, {"act": "dialog", "value": "dismiss"})
+        saved = await session.save(5)
+        if how == "renew":
+            assert await session.renew(10) is None
+        else:
+            await passed(session, {"act": "click", "selector": "#confirm"})
+            assert await session.restore(saved, 15, restart=False) == ()
+        await passed(session, {"act": "click", "selector": "#confirm"})
+        assert await session.text("#out", None, 1) == "confirm false"
+        await passed(session, {"act": "click", "selector": "#confirm"})
+        assert await session.text("#out", None, 1) == "confirm true"
+
+    run(body())

@@ -394,3 +394,20 @@ def test_driver_stopped(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch)
             await own.close()
 
     run(body())
+
+
+@pytest.mark.parametrize(
+    "step",
+    [{"act": "press", "value": "Enter"}, {"act": "press", "selector": "#q", "value": "Enter"}, {"act": "submit"}],
+)
+def test_a_form_that_gets_no_answer_was_sent(run: Any, stage: Stage, step: dict[str, Any]) -> None:
+    async def body() -> None:
+        PAGES["/ask"] = "<form id=form method=post action=/hang><input id=q name=q autofocus></form>"
+        session = await stage.at("/ask")
+        await passed(session, {"act": "click", "selector": "#q"})
+        selector = {"selector": "#form"} if step["act"] == "submit" else {}
+        failure = await failed(session, {**step, **selector}, within=1)
+        assert (failure.code, failure.details["method"]) == ("NET_TIMEOUT", "POST")
+        assert failure.effect is not Effect.NONE
+
+    run(body())

@@ -307,3 +307,38 @@ def test_a_write_that_ends_the_task_says_that_its_outcome_is_not_known() -> None
         "STEP_TIMEOUT",
         "too late; whether it took effect is not known",
     )
+
+
+def test_going_back_takes_no_longer_than_the_task_may() -> None:
+    theatre = Theatre()
+    restore, asked = theatre.session.restore, []
+
+    async def slow(saved: Any, within: float, *, restart: bool) -> Any:
+        asked.append(within)
+        theatre.clock.time += within
+        await restore(saved, within, restart=restart)
+        return Failure("NET_TIMEOUT", "no answer")
+
+    theatre.session.restore = slow  # type: ignore[method-assign]
+    theatre.session.script = [Passed(), LATE]
+    result = play(theatre, timeout=10, step_timeout=9, checkpoints=[1])
+    assert asked == [6]
+    assert result.elapsed == 15
+    assert result.failure is not None
+    assert result.failure.code == "TASK_TIMEOUT"
+    assert "no answer" in result.failure.message
+    assert result.failure.message.endswith("on the way back to the checkpoint before step 1, after: too late")
+
+
+def test_a_browser_that_is_lost_at_the_end_of_the_time_is_not_started_again() -> None:
+    theatre = Theatre()
+
+    def lost(_: Any) -> Failure:
+        theatre.clock.time = 11
+        return CRASH
+
+    theatre.session.script = [lost]
+    result = play(theatre, timeout=10, checkpoints=[0])
+    assert theatre.session.restored == []
+    assert result.failure is not None
+    assert (result.failure.code, result.failure.message) == ("BROWSER_CRASHED", "gone; no time left to go back")

@@ -74,7 +74,7 @@ def test_a_lost_browser_may_be_the_end() -> None:
     theatre = Theatre()
     theatre.session.script = [Failure("BROWSER_CRASHED", "gone", tainted=True)]
     result = play(theatre, error_recovery={"on_browser_crash": "abort"})
-    assert (result.final_state, len(theatre.session.acts), theatre.session.restored) == ("failed", 1, [])
+    assert (result.final_state, len(theatre.session.acts), theatre.session.restored) == ("aborted", 1, [])
 
 
 @pytest.mark.parametrize(("enabled", "state"), [(True, "partial_success"), (False, "failed")])

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from harness.failure import Failure, Passed
 from harness.record import TaskResult
 from harness.spec.loaded import Loaded
@@ -166,3 +168,43 @@ def test_skip_task_leaves_the_task_out() -> None:
     assert theatre.archive.passes == []
     assert len(theatre.archive.skips) == 1
     assert theatre.session.closed
+
+
+def test_a_new_browser_goes_back_to_what_the_repairs_have_set_up() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("BROWSER_CRASHED", "gone", tainted=True)]
+    result = play(theatre, repairs=[{"memory": {"address.primary": "home"}}])
+    assert result.final_state == "completed"
+    assert result.memory == {"address.primary": "home"}
+    assert theatre.session.restored[0][0] is not None
+
+
+def test_a_task_that_repairs_has_no_more_time_than_the_task() -> None:
+    theatre = Theatre()
+    wait = {"act": "wait", "selector": "#never", "timeout": 100}
+    theatre.find = {"SETUP": other("SETUP", timeout=200, steps=[wait])}.get
+    theatre.session.script = [Failure("STEP_TIMEOUT", "too late")]
+    result = play(theatre, timeout=10, step_timeout=5, repairs=[{"task": "SETUP"}])
+    assert result.failure is not None
+    assert (result.failure.code, result.elapsed) == ("PRECONDITION_NOT_MET", 10)
+    assert "SETUP: Task timeout: exceeded 10s" in result.failure.message
+
+
+async def _raising(*_: Any) -> Any:
+    raise ValueError("boom")
+
+
+async def _slow(*_: Any) -> Any:
+    raise TimeoutError
+
+
+@pytest.mark.parametrize(
+    ("hook", "told"), [(_raising, "failed: ValueError: boom"), (_slow, "took longer than the task's 300s")]
+)
+def test_a_hook_that_fails_is_told_as_such(hook: Any, told: str) -> None:
+    theatre = Theatre()
+    theatre.repair = hook
+    result = play(theatre)
+    assert result.failure is not None
+    assert result.failure.code == "PRECONDITION_NOT_MET"
+    assert f"pytest_taskspec_repair {told}" in result.failure.message

@@ -259,3 +259,18 @@ def test_a_step_ends_whatever_it_meets(codes: list[str]) -> None:
     result = play(theatre, steps=[{"act": "click", "selector": "#a"}], error_recovery=rules, timeout=3600)
     assert result.ok or result.error is not None
     assert len(theatre.session.acts) < 30
+
+
+@pytest.mark.parametrize(
+    ("budget", "code", "state"),
+    [({}, "TASK_TIMEOUT", "failed"), ({"max_seconds": 3}, "BUDGET_EXCEEDED", "aborted")],
+)
+def test_an_element_that_was_looked_for_until_the_task_was_over(budget: Any, code: str, state: str) -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("ELEMENT_NOT_FOUND", "no #a", "#a")]
+    rules = {"on_element_not_found": {"wait_seconds": 60}}
+    steps = [{"act": "click", "selector": "#a", "timeout": 100}]
+    result = play(theatre, steps=steps, timeout=10, budget=budget, error_recovery=rules)
+    assert result.failure is not None
+    assert (result.failure.code, result.final_state) == (code, state)
+    assert result.failure.details["last_code"] == "ELEMENT_NOT_FOUND"

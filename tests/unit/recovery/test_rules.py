@@ -86,7 +86,7 @@ def remedies(rules: dict[str, Any], failure: Failure, random: float = 0.5) -> li
             [Substitute("#b", 2), GiveUp()],
         ),
         ({"on_element_not_found": "abort"}, MISSING, [GiveUp("aborted", NOTHING)]),
-        ({}, AMBIGUOUS, [GiveUp()]),
+        ({}, AMBIGUOUS, [GiveUp("aborted")]),
         ({"on_selector_ambiguous": "use_first"}, AMBIGUOUS, [Substitute(".x >> nth=0"), GiveUp()]),
         (
             {"on_selector_ambiguous": "use_visible"},
@@ -122,7 +122,7 @@ def remedies(rules: dict[str, Any], failure: Failure, random: float = 0.5) -> li
         ({}, UNREADY, [GiveUp("aborted", FULL)]),
         ({}, Failure("OUTCOME_UNKNOWN", "?"), [GiveUp()]),
         ({}, Failure("BROWSER_CRASHED", "gone"), [Rewind(restart=True), GiveUp()]),
-        ({"on_browser_crash": "abort"}, Failure("BROWSER_CRASHED", "gone"), [GiveUp()]),
+        ({"on_browser_crash": "abort"}, Failure("BROWSER_CRASHED", "gone"), [GiveUp("aborted")]),
         ({"on_timeout": "retry_from_checkpoint"}, SLOW, [Rewind(stretch=1.5), GiveUp()]),
         ({"on_timeout": "retry_from_checkpoint"}, TASK_LATE, [Rewind(stretch=1.5), GiveUp()]),
         ({"on_timeout": "skip_step"}, SLOW, [Skip("step"), GiveUp()]),
