@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from collections.abc import Iterator
 from typing import Any
@@ -13,9 +14,18 @@ from harness.report import note, went_back
 from harness.reporting.hints import fitting_hint
 from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
-from harness.reporting.table import Row, before_the_first_step, incomplete, numbered, place, shortened, table
+from harness.reporting.table import (
+    Row,
+    before_the_first_step,
+    chosen_nothing,
+    incomplete,
+    numbered,
+    place,
+    shortened,
+    table,
+)
 
-_TRIED, _MESSAGE, _DIFF, _WARNINGS, _CONSOLE = 5, 3, 4, 2, 3
+_TRIED, _MESSAGE, _DIFF, _WARNINGS, _CONSOLE, _MATCHES = 5, 3, 4, 2, 3, 5
 """How many lines of each a screen has room for."""
 
 
@@ -52,6 +62,8 @@ def _kind(failure: Failure) -> str:
 
 
 def _where(result: TaskResult) -> str:
+    if chosen_nothing(result):
+        return f"while choosing step {result.failed_index}"
     if before_the_first_step(result):
         return "before the first step"
     if incomplete(result):
@@ -69,7 +81,9 @@ def _body(plan: Plan, result: TaskResult, width: int) -> Iterator[str]:
     if result.failure is not None:
         yield from _wrapped("message", result.failure.message, width, _MESSAGE)
         yield from _comparison(result, width)
-        yield from _wrapped("hint", fitting_hint(plan, result), width, 2)
+        yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
+        yield from _list("faults injected by the task", [fault.describe() for fault in plan.faults], width, _MATCHES)
+        yield from _wrapped("hint", fitting_hint(plan, result, said=_said(result)), width, 2)
     yield from _score(result, width)
     yield from _list("warnings", [f"{w.type}: {w.message}" for w in result.warnings], width, _WARNINGS)
     yield from _surroundings(result, width)
@@ -88,9 +102,12 @@ def _table(rows: list[Row], width: int) -> Iterator[str]:
 
 def _tried(result: TaskResult, width: int) -> Iterator[str]:
     record = next((r for r in reversed(result.history) if r.index == result.failed_index), None)
-    lines = [f"WENT BACK {went_back(r)}" for r in result.history if r.rewound]
+    lines = [
+        line for r in result.history if r.rewound for line in (*map(note, r.attempts), f"WENT BACK {went_back(r)}")
+    ]
     if record is not None and not record.passed and (record.retries or lines):
-        lines += [note(attempt) for attempt in record.attempts]
+        again = "AFTER GOING BACK" if lines else "ATTEMPT 1"
+        lines += [note(attempt).replace("ATTEMPT 1", again) for attempt in record.attempts]
     yield from _list("tried", lines, width, _TRIED)
 
 
@@ -113,8 +130,18 @@ def _comparison(result: TaskResult, width: int) -> Iterator[str]:
         yield "    (shortened: the whole is in error_report.json)"
 
 
+def _said(result: TaskResult) -> tuple[str, ...]:
+    """Parts of a hint that the screen itself has shown."""
+    assertion = result.failure.assertion if result.failure else None
+    whole = assertion is not None and 0 < len(assertion.diff.splitlines()) <= _DIFF
+    return ("the diff", "the report lists the matches") if whole else ("the report lists the matches",)
+
+
 def _shown(value: Any) -> str:
-    return value if isinstance(value, str) and value.strip() == value != "" else repr(value)
+    """A text as it is; anything else as JSON writes it, as in the difference."""
+    if isinstance(value, str):
+        return value if value.strip() == value != "" else repr(value)
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _surroundings(result: TaskResult, width: int) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from harness.plan import Plan
 from harness.record import TaskResult
 
@@ -15,11 +17,11 @@ _FILES = {
 """Words of the catalog's hints -> the artifact that they send people to."""
 
 
-def fitting_hint(plan: Plan, result: TaskResult) -> str:
-    """The hint of the failure's code, without the parts that name what this failure does not have."""
+def fitting_hint(plan: Plan, result: TaskResult, said: Collection[str] = ()) -> str:
+    """The hint of the failure's code, without the parts that name what this failure does not have, or are `said`."""
     if result.failure is None:
         return ""
-    text, absent = result.failure.hint, _absent(plan, result)
+    text, absent = result.failure.hint, _absent(plan, result).union(said)
     parts = text.removesuffix(".").split("; ")
     kept = [part for part in parts if not any(words in part for words in absent)]
     if len(kept) == len(parts):

@@ -41,6 +41,9 @@ def table(plan: Plan, result: TaskResult) -> Iterator[Row]:
     stop = min(failed, total)
     for index in range(max(0, stop - BEFORE), stop):
         yield _row(plan, index, total, records.get(index), failed)
+    if chosen_nothing(result):
+        yield Row(str(failed), "", "the agent's choice", "FAILED", failing=True)
+        return
     if incomplete(result):
         yield Row("end", "", "memory_keys, artifacts", "FAILED", failing=True)
         return
@@ -84,6 +87,12 @@ def before_the_first_step(result: TaskResult) -> bool:
         return False
     tried = any(record.index < 0 and not record.passed for record in result.history)
     return result.failure.code != "PRECONDITION_NOT_MET" and not tried
+
+
+def chosen_nothing(result: TaskResult) -> bool:
+    """Whether the agent failed to choose the next step."""
+    code = result.failure.code if result.failure else ""
+    return code in ("AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP")
 
 
 def incomplete(result: TaskResult) -> bool:

@@ -15,6 +15,17 @@ class FaultBase(BaseModel):
     kind: str
     step: int = Field(0, ge=0, description="It is armed just before this step, as a step number.")
 
+    @property
+    def target(self) -> str:
+        """What it strikes."""
+        return self.kind
+
+    def describe(self) -> str:
+        """One line for people: what it is, what it strikes, and when."""
+        how = self.model_dump(exclude_none=True, exclude={"kind", "step", "host", "url", "path", "channel"})
+        keys = ", ".join(f"{name} {value}" for name, value in how.items())
+        return f"{self.kind} {self.target} at step {self.step}" + (f" ({keys})" if keys else "")
+
 
 class Refuse(FaultBase):
     """The host's listener is closed, for a number of connections or of seconds."""
@@ -25,6 +36,10 @@ class Refuse(FaultBase):
         None, ge=1, le=10_000, description="How many are refused, as a number of connections."
     )
     seconds: float | None = Field(None, gt=0, le=3600, description="How long all are refused, in seconds.")
+
+    @property
+    def target(self) -> str:
+        return self.host
 
     @model_validator(mode="after")
     def _heals_one_way(self) -> Refuse:
@@ -45,6 +60,10 @@ class Hang(FaultBase):
     seconds: float = Field(30, ge=0, le=3600, description="After how long a request is dropped, in seconds.")
     times: int | None = Field(None, ge=1, le=10_000, description="How many; without it, all, as a number of requests.")
 
+    @property
+    def target(self) -> str:
+        return self.url
+
 
 class DelayedState(FaultBase):
     """An environment value that arrives late."""
@@ -55,6 +74,10 @@ class DelayedState(FaultBase):
     value: JsonValue = Field(description="What arrives.")
     meanwhile: JsonValue = Field(None, description="What the path holds until then; without it, it is left as it is.")
     seconds: float = Field(ge=0, le=3600, description="After how long it arrives, in seconds.")
+
+    @property
+    def target(self) -> str:
+        return f"{self.channel} {self.path}"
 
 
 Fault = Annotated[Refuse | Hang | DelayedState, Field(discriminator="kind")]

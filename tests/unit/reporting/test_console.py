@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.failure import Assertion, Failure
-from harness.record import StepRecord, Warning_
+from harness.record import Rewound, StepRecord, Warning_
 from harness.recovery import Retry
 from harness.reporting.console import brief, failure_text, headline
 from harness.reporting.redaction import MARK, Redactor
+from harness.spec.faults import Hang, Refuse
 from tests.unit.reporting import sample
 
 
@@ -154,3 +155,50 @@ def test_it_fits_a_screen(width: int, attempts: int, length: int, index: int) ->
     lines = failure_text(plan, result, width).splitlines()
     assert len(lines) <= 35
     assert max(len(line) for line in lines[1:-1]) <= max(width, 70)
+
+
+def test_an_agent_that_chose_nothing_fails_while_choosing() -> None:
+    made = sample.plan(steps=(), agent="mine")
+    text = failure_text(made, replace(sample.failed(made, Failure("AGENT_FAILED", "boom"), index=0), steps_total=0))
+    assert text.splitlines()[0] == "B1-2025-001 failed: AGENT_FAILED while choosing step 0"
+    assert "the agent's choice" in text
+
+
+def test_the_matches_of_an_ambiguous_selector_are_listed() -> None:
+    made = sample.plan()
+    found = Failure("SELECTOR_AMBIGUOUS", "a matches 4 elements", "a", {"matches": ["<a>1", "<a>2", "<a>3", "<a>4"]})
+    lines = failure_text(made, sample.failed(made, found)).splitlines()
+    place = lines.index("  matches:")
+    assert lines[place + 1 : place + 5] == ["    <a>1", "    <a>2", "    <a>3", "    <a>4"]
+    assert "the report lists" not in "\n".join(lines)
+
+
+def test_faults_of_the_task_are_named() -> None:
+    faults = (Hang(url="http://shop.local/*", seconds=2, step=4), Refuse(host="bank.local", connections=2))
+    text = failure_text(sample.plan(faults=faults), sample.failed(sample.plan(faults=faults)))
+    assert "  faults injected by the task:\n    hang http://shop.local/* at step 4 (seconds 2.0)\n" in text
+    assert "    refuse bank.local at step 0 (connections 2)\n" in text
+    report = sample.failed(sample.plan(faults=faults)).error
+    assert report is not None
+    assert len(report.faults) == 2
+
+
+def test_what_came_before_going_back_is_told_first() -> None:
+    made = sample.plan()
+    result = sample.failed(made)
+    late = replace(result.history[-1], rewound=Rewound(2))
+    text = failure_text(made, replace(result, history=(*result.history[:-1], late, result.history[-1])))
+    tried = text[text.index("  tried:") :].splitlines()[1:4]
+    assert [line.split(":")[0].strip() for line in tried] == [
+        "ATTEMPT 1",
+        "WENT BACK from step 4 to the checkpoint before step 2",
+        "AFTER GOING BACK",
+    ]
+
+
+def test_values_are_shown_as_the_difference_writes_them() -> None:
+    made = sample.plan()
+    wrong = Failure("ASSERTION_FAILED", "wrong", assertion=Assertion("a == 1", True, None, "- true\n+ null"))
+    text = failure_text(made, sample.failed(made, wrong))
+    assert "  expected: true\n  actual:   null\n" in text
+    assert "the diff" not in text
