@@ -145,8 +145,7 @@ def _recovered(record: StepRecord) -> Iterator[Warning_]:
         count = sum(failure.family is family for failure in failures)
         match family:
             case Family.NETWORK:
-                plural = "retry" if count == 1 else "retries"
-                text = f"Network error recovered after {count} {plural}"
+                text = f"Network error recovered after {count} {'retry' if count == 1 else 'retries'}"
                 yield Warning_("network_error_recovered", text, record.index, {"retries": count})
             case Family.ASSERTION:
                 waited = sum(a.remedy.after for a in record.attempts if isinstance(a.remedy, Retry))
@@ -244,8 +243,7 @@ class TaskResult:
 
     @property
     def steps_completed(self) -> int:
-        latest = {record.index: record.passed for record in self.history if 0 <= record.index < self.steps_total}
-        return sum(latest.values())
+        return sum({each.index: each.passed for each in self.history if 0 <= each.index < self.steps_total}.values())
 
     @property
     def retries(self) -> int:

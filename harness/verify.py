@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.compile import compile_plan
@@ -13,6 +13,7 @@ from harness.record import TaskResult
 from harness.recovery import NoRecovery
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
+from harness.spec.suite import dependencies
 from harness.wiring import SyncHarness
 
 NOBODY = "nobody"
@@ -39,19 +40,21 @@ class Verdict:
 
 def verify(tasks: Sequence[Loaded], harness: SyncHarness) -> Iterator[Verdict]:
     """Run each task with no steps, then as written; both in a world where the tasks it depends on have run."""
-    known = {task.spec.task_id: task for task in tasks}
+    known, graph = {task.spec.task_id: task for task in tasks}, dependencies(tasks)
     for task in tasks:
-        yield _verdict(task, known, harness)
+        before = [known[task_id] for task_id in _before(task.spec.task_id, graph)]
+        yield _verdict(task, before, harness)
 
 
-def _verdict(task: Loaded, known: dict[str, Loaded], harness: SyncHarness) -> Verdict:
+def _verdict(task: Loaded, before: Sequence[Loaded], harness: SyncHarness) -> Verdict:
     spec, label = task.spec, (task.spec.task_id, task.source)
     try:
         plan = _plan(task, harness, spec.task_id)
-        for other in _before(task, known):
+        for other in before:
             result = harness.run(_plan(other, harness, spec.task_id), _silent)
             if not reached(other.spec, result):
-                return Verdict(*label, wrong=f"{other.spec.task_id}, which it depends on, {_why(other, result)}")
+                why = harness.redactor.text(_why(other, result))
+                return Verdict(*label, wrong=f"{other.spec.task_id}, which it depends on, {why}")
     except SpecError as error:
         return Verdict(*label, wrong=str(error))
     nothing = harness.run(_nothing(plan), _silent)
@@ -60,8 +63,9 @@ def _verdict(task: Loaded, known: dict[str, Loaded], harness: SyncHarness) -> Ve
     wrong = ""
     if spec.steps:
         result = harness.run(plan, _silent)
-        wrong = "" if reached(spec, result) else _why(task, result)
-    return Verdict(*label, wrong=wrong, hollow=reached(spec, nothing), idle=tuple(_idle(plan, nothing)))
+        wrong = "" if reached(spec, result) else harness.redactor.text(_why(task, result))
+    idle = tuple(map(harness.redactor.text, _idle(plan, nothing)))
+    return Verdict(*label, wrong=wrong, hollow=reached(spec, nothing), idle=idle)
 
 
 def _plan(task: Loaded, harness: SyncHarness, for_task: str) -> Plan:
@@ -86,28 +90,27 @@ def _nothing(plan: Plan) -> Plan:
     )
 
 
-def _before(task: Loaded, known: dict[str, Loaded]) -> list[Loaded]:
-    """What it depends on, among the tasks given, in the order in which they have to run."""
-    order: dict[str, Loaded] = {}
-    under_way: set[str] = set()
-
-    def add(name: str) -> None:
-        if name in known and name not in order and name not in under_way:
-            under_way.add(name)
-            for wanted in known[name].spec.dependencies:
-                add(wanted)
-            order[name] = known[name]
-
-    for name in task.spec.dependencies:
-        add(name)
-    order.pop(task.spec.task_id, None)
-    return list(order.values())
+def _before(task_id: str, graph: Mapping[str, Sequence[str]]) -> list[str]:
+    """What it depends on, in the order in which that has to run. Without recursion: chains may be long."""
+    order: dict[str, None] = {}
+    seen = {task_id}
+    stack = [(name, False) for name in reversed(graph[task_id])]
+    while stack:
+        name, ready = stack.pop()
+        if ready:
+            order[name] = None
+        elif name not in seen:
+            seen.add(name)
+            stack.append((name, True))
+            stack.extend((other, False) for other in reversed(graph[name]) if other not in seen)
+    return list(order)
 
 
 def _why(task: Loaded, result: TaskResult) -> str:
     if task.spec.expect is not None:
         return f"did not show what it declares: {'; '.join(unmet(task.spec.expect, result))}"
-    return f"{result.final_state}: {result.failure.message if result.failure else result.skipped}"
+    state = "skipped" if result.skipped else result.final_state
+    return f"{state}: {result.failure.message if result.failure else result.skipped}"
 
 
 def _idle(plan: Plan, nothing: TaskResult) -> Iterator[str]:

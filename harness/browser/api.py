@@ -18,6 +18,7 @@ from harness.browser import domains
 from harness.browser.attempt import Attempt
 from harness.browser.network import api_failure, status_code, status_failure
 from harness.failure import Effect, Failed, Failure
+from harness.spec.hosts import host_of
 from harness.spec.steps import Api
 
 BODY_BYTES = 10_000
@@ -114,7 +115,7 @@ def _cookie(name: str, morsel: Any, url: str, now: datetime) -> dict[str, Any]:
     cookie: dict[str, Any] = {
         "name": name,
         "value": morsel.value,
-        "domain": f".{morsel['domain'].lstrip('.')}" if morsel["domain"] else domains.host_of(url),
+        "domain": f".{morsel['domain'].lstrip('.')}" if morsel["domain"] else host_of(url),
         "path": morsel["path"] or "/",
         "httpOnly": bool(morsel["httponly"]),
         "secure": bool(morsel["secure"]),

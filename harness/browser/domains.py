@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urljoin, urlsplit
 
 from harness.failure import Failed, Failure
+from harness.spec.hosts import host_of, names, reaches, with_scheme
 
 HTTP_PORT = 80
 HTTPS_PORT = 443
@@ -17,11 +18,18 @@ def resolve(url: str, base: str | None) -> str:
     if absolute == "about:blank":
         return absolute
     if _scheme(absolute) not in ("http", "https"):
-        why = "no base_url is set for a relative URL" if not _scheme(absolute) else "only http and https are allowed"
-        raise Failed(Failure("INVALID_INPUT", f"cannot open {url}: {why}", details={"url": url}))
+        raise Failed(Failure("INVALID_INPUT", f"cannot open {url}: {_refusal(absolute)}", details={"url": url}))
     if not host_of(absolute):
         raise Failed(Failure("INVALID_INPUT", f"cannot open {url}: it names no host", details={"url": url}))
     return absolute
+
+
+def _refusal(url: str) -> str:
+    """Why it is not opened."""
+    if _scheme(url):
+        return "only http and https are allowed"
+    meant = with_scheme(url)
+    return "no base_url is set for a relative URL" + (f"; did you mean {meant} ?" if meant else "")
 
 
 def _joined(base: str | None, url: str) -> str:
@@ -38,24 +46,10 @@ def _scheme(url: str) -> str:
         return ""
 
 
-def host_of(url: str) -> str:
-    """Host name in lower case, without a port; empty when there is none."""
-    try:
-        return (urlsplit(url).hostname or "").lower()
-    except ValueError:
-        return ""
-
-
-def names(allowed: Sequence[str]) -> tuple[str, ...]:
-    """`allowed_domains` as bare host names: scheme, path, port and a leading `*.` are dropped."""
-    bare = (host_of(entry if "://" in entry else f"//{entry}") for entry in allowed)
-    return tuple(name.removeprefix("*.") for name in bare if name)
-
-
 def check(url: str, allowed: Sequence[str]) -> None:
     """Raise Failed (POLICY_DOMAIN) when the URL's host is neither an allowed one nor below one."""
     host = host_of(url)
-    if not allowed or not host or any(host == name or host.endswith(f".{name}") for name in names(allowed)):
+    if not host or reaches(host, allowed):
         return
     message = f"{host} is outside of the task's allowed_domains ({', '.join(allowed)})"
     raise Failed(Failure("POLICY_DOMAIN", message, details={"url": url, "host": host}))

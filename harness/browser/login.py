@@ -20,13 +20,13 @@ from urllib.parse import urlsplit
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.arrival import before, document_of, hops_to, since
-from harness.browser.domains import host_of
 from harness.browser.exchange import Exchange
 from harness.browser.facts import locate
 from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.network import REFUSED_STATUSES
 from harness.browser.scene import Scene
 from harness.failure import Failure
+from harness.spec.hosts import host_of
 
 _FORM = """
 passwords => {

@@ -8,8 +8,8 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from harness.browser.domains import host_of
 from harness.failure import Effect, Failure
+from harness.spec.hosts import host_of
 
 NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
 _EXACT = {

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 
 from harness.browser.arrival import document_of, since
-from harness.browser.domains import host_of, names
 from harness.browser.exchange import Exchange
 from harness.browser.network import POLICY_ERRORS, net_error
 from harness.browser.watch import Line
+from harness.spec.hosts import host_of, reaches
 
 _SOCKET = re.compile(r"^WebSocket connection to '(wss?://[^']*)' failed: ")
 
@@ -17,7 +17,7 @@ _SOCKET = re.compile(r"^WebSocket connection to '(wss?://[^']*)' failed: ")
 def allows(url: str, allowed: Sequence[str]) -> bool:
     """Whether the host is an allowed one or below one. Nothing declared allows all; what has no host is not sent."""
     host = host_of(url)
-    return not allowed or not host or any(host == name or host.endswith(f".{name}") for name in names(allowed))
+    return not host or reaches(host, allowed)
 
 
 def refused_hosts(

@@ -7,10 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
+from harness.agents import Agents
+from harness.cli.addresses import address_advice
 from harness.cli.project import project_of
+from harness.compile.making import SCRIPTED
+from harness.failure import Failed
 from harness.settings import Settings, SettingsError, load_settings
 from harness.spec.advice import advice
+from harness.spec.directory import MEMORY_FILES, TRACE_FILE
 from harness.spec.load import Loaded, find_tasks, load_file
+from harness.spec.loaded import SPEC_FILE
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
 from harness.spec.source import file_label
@@ -27,12 +33,20 @@ class Checked:
 
     @property
     def broken(self) -> frozenset[str]:
-        """Where the errors are."""
-        return frozenset(each.file for each in self.problems if each.severity == "error")
+        """The files with errors; a folder's `task_spec.json` stands for those beside it."""
+        return frozenset(self._task_file(each.file) for each in self.problems if each.severity == "error")
+
+    def _task_file(self, file: str) -> str:
+        path = Path(file)
+        main = str(path.with_name(SPEC_FILE)) if path.name in (TRACE_FILE, *MEMORY_FILES.values()) else file
+        return main if main in self.files else file
 
 
-def check_paths(paths: Sequence[Path], *, strict: bool) -> Checked:
-    """`strict`: warnings are errors, and what specs/003 requires has to be there."""
+def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None, needs_steps: bool = True) -> Checked:
+    """`strict`: warnings are errors, and what specs/003 requires has to be there.
+
+    `agent` chooses the steps of tasks that have none, in place of the settings' one; without `needs_steps` nobody does.
+    """
     try:
         files = find_tasks(paths)
     except SpecError as error:
@@ -40,26 +54,50 @@ def check_paths(paths: Sequence[Path], *, strict: bool) -> Checked:
     if not files:
         where, hint = ", ".join(map(str, paths)), "*.task.yaml, *.task.json, folders with task_spec.json"
         return Checked((), (), (Problem("", None, None, "", f"no task files in {where} ({hint})"),))
-    projects = _Projects()
-    found = [_checked(file, projects, strict) for file in files]
-    loaded = [task for task, _ in found if task is not None]
+    projects = _Projects(agent)
+    read = [_read(file, projects, strict, needs_steps) for file in files]
+    loaded = [task for task, _ in read if task is not None]
+    inside = _run_inside(loaded)
+    found = [_advised(task, problems, projects, strict, inside) for task, problems in read]
     cases = [case for task in loaded for case in expand(task)]
     suite = _promoted(check_suite(cases), strict)
-    problems = (*projects.problems(), *(each for _, several in found for each in several), *suite)
+    problems = (*projects.problems(), *(each for several in found for each in several), *suite)
     return Checked(tuple(map(file_label, files)), tuple(loaded), problems)
 
 
-def _checked(file: Path, projects: _Projects, strict: bool) -> tuple[Loaded | None, list[Problem]]:
+def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> tuple[Loaded | None, list[Problem]]:
+    """The task, unless it is broken, and its problems: in strict mode those that only strict loading finds, too."""
     settings = projects.settings(file.parent)
     load = partial(
-        load_file, file, known_channels=frozenset(settings.channels) or None, needs_steps=not settings.chosen_agent
+        load_file,
+        file,
+        known_channels=frozenset(settings.channels) or None,
+        needs_steps=needs_steps and settings.chosen_agent in (None, SCRIPTED),
+        agents=tuple(settings.agents),
     )
     try:
         task = load()
     except SpecError as error:
         return None, _strictly(load, list(error.problems)) if strict else list(error.problems)
-    problems = [*task.warnings, *advice(task)]
+    problems = list(task.warnings)
     return task, _strictly(load, _promoted(problems, strict)) if strict else problems
+
+
+def _run_inside(tasks: Sequence[Loaded]) -> frozenset[str]:
+    """Ids of the tasks that others run in their own world: as an alternative, or to repair a precondition."""
+    repairs = (repair.task for task in tasks for repair in task.spec.repairs)
+    named = [*repairs, *(task.spec.fallback_plan.alternative_task_id for task in tasks)]
+    return frozenset(each for name in named if name for each in (name, name.partition("[")[0]))
+
+
+def _advised(
+    task: Loaded | None, problems: list[Problem], projects: _Projects, strict: bool, inside: frozenset[str]
+) -> list[Problem]:
+    """What is wrong, and what is legal and unwise, in the order of the file."""
+    if task is None:
+        return problems
+    told = [*advice(task, inner=task.spec.task_id in inside), *address_advice(task, projects.settings(task.folder))]
+    return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
 
 
 def _strictly(load: Callable[..., Loaded], problems: list[Problem]) -> list[Problem]:
@@ -68,7 +106,11 @@ def _strictly(load: Callable[..., Loaded], problems: list[Problem]) -> list[Prob
         load(strict=True)
     except SpecError as error:
         problems = [*problems, *(each for each in error.problems if each not in problems)]
-    return sorted(problems, key=lambda each: (each.file, each.line or 0, each.column or 0))
+    return sorted(problems, key=_place)
+
+
+def _place(problem: Problem) -> tuple[str, int, int]:
+    return problem.file, problem.line or 0, problem.column or 0
 
 
 def _promoted(problems: Iterable[Problem], strict: bool) -> list[Problem]:
@@ -78,21 +120,27 @@ def _promoted(problems: Iterable[Problem], strict: bool) -> list[Problem]:
 class _Projects:
     """The settings of each project that files belong to; those that cannot be read are told of once."""
 
-    def __init__(self) -> None:
+    def __init__(self, agent: str | None = None) -> None:
+        self._chosen = {} if agent is None else {"agent": agent}
         self._broken: dict[str, Problem] = {}
         self.settings = cache(self._settings)
 
     def _settings(self, folder: Path) -> Settings:
         project = project_of(folder)
-        if project is None:
-            return Settings()
+        file = (project or Path()) / "pyproject.toml"
+        label = file_label(file) if project and not self._chosen else "--agent"
         try:
-            return load_settings(project)
+            settings = load_settings(project, **self._chosen) if project else Settings(**self._chosen)
+            if settings.agent is not None:
+                Agents(settings.agents, settings.root).source(settings.agent)
         except SettingsError as error:
-            file = project / "pyproject.toml"
             message = str(error).replace(f"{file}: ", "")
             self._broken[str(file)] = Problem(file_label(file), None, None, "", message)
             return Settings()
+        except Failed as unknown:
+            path = "" if self._chosen else "tool.harness.agent"
+            self._broken[label] = Problem(label, None, None, path, str(unknown))
+        return settings
 
     def problems(self) -> tuple[Problem, ...]:
         return tuple(self._broken.values())

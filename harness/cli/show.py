@@ -12,6 +12,7 @@ from harness.cli.ending import fail
 from harness.cli.failure_page import line, page
 from harness.cli.kept import UnreadableReportError, earlier, is_kept, latest, named, read_kept, task_id
 from harness.cli.project import settings_at
+from harness.reporting.names import shown_path
 from harness.settings import SettingsError
 from harness.spec.problems import did_you_mean
 
@@ -59,7 +60,7 @@ def _of_run(root: Path, run: str) -> list[Path]:
     runs = earlier(root)
     if run not in runs:
         known = did_you_mean(run, runs) or (f"there are: {', '.join(runs)}" if runs else "no earlier run is kept")
-        fail(f"no run {run!r} under {root}; {known}")
+        fail(f"no run {run!r} under {shown_path(root)}; {known}")
     return runs[run]
 
 
@@ -78,7 +79,7 @@ def _list(root: Path, folders: list[Path], run: str | None) -> None:
         except UnreadableReportError as error:
             typer.echo(str(error), err=True)
     if not folders:
-        typer.echo(f"no failures under {root}")
+        typer.echo(f"no failures under {shown_path(root)}")
     runs = earlier(root) if run is None else {}
     for name, kept in runs.items():
         typer.echo(f"earlier run {name}: {', '.join(folder.name for folder in kept)}")
@@ -92,4 +93,4 @@ def _unknown(root: Path, folders: list[Path], task: str, run: str | None) -> str
     names = sorted({name for folder in folders for name in (folder.name, task_id(folder))})
     older = {folder.name for kept in earlier(root).values() for folder in kept} if run is None else set()
     hint = did_you_mean(task, [*names, *older]) or (f"there are: {', '.join(names)}" if names else "there are none")
-    return f"no failure of {task!r} under {root}; {hint}"
+    return f"no failure of {task!r} under {shown_path(root)}; {hint}"

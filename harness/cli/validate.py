@@ -14,6 +14,9 @@ from harness.cli.formats import Format, show
 def validate(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders that hold some.")],
     strict: Annotated[bool, typer.Option(help="Warnings are errors, and specs/003's `required` holds.")] = False,
+    agent: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who will choose the steps of tasks that have none.")
+    ] = None,
     form: Annotated[Format, typer.Option("--format", help="How problems are shown.")] = Format.TEXT,
 ) -> None:
     """Check task files without running them.
@@ -23,7 +26,7 @@ def validate(
 
     Example: harness validate tasks/ --format github
     """
-    checked = check_paths(paths, strict=strict)
+    checked = check_paths(paths, strict=strict, agent=agent)
     show(checked, form)
     if checked.broken:
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ import typer
 from harness.cli.checking import check_paths
 from harness.cli.ending import fail
 from harness.cli.project import project_of
-from harness.settings import SettingsError, load_settings
+from harness.settings import load_settings
 from harness.spec.parametrize import expand
 from harness.verify import Verdict, verify
 
@@ -21,11 +21,11 @@ def run_verify(
     """Run each task with no steps at all (it must not pass), then as written (it must do what it declares).
 
     A success criterion that holds before anything is done is named: it proves nothing of the steps.
-    Exit code 1 when a task is not sound.
+    Of a task whose steps an agent chooses, only the first is done. Exit code 1 when a task is not sound.
 
     Example: harness verify tasks/
     """
-    checked = check_paths(paths, strict=False)
+    checked = check_paths(paths, strict=False, needs_steps=False)
     if checked.broken or not checked.loaded:
         for problem in checked.problems:
             if problem.severity == "error":
@@ -35,15 +35,17 @@ def run_verify(
 
     try:
         settings = load_settings(project_of(checked.loaded[0].folder) or Path.cwd())
-    except SettingsError as error:
+        harness = SyncHarness(settings)
+    except ValueError as error:  # of the settings, or of what they name
         fail(str(error))
-    harness = SyncHarness(settings)
     try:
         tasks = [case for task in checked.loaded for case in expand(task)]
         unsound = sum(_told(verdict) for verdict in verify(tasks, harness))
     finally:
         harness.close()
-    typer.echo(f"{len(tasks)} tasks, {len(tasks) - unsound} sound")
+    typer.echo(f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}, {len(tasks) - unsound} sound")
+    if left := sum(not task.spec.steps for task in tasks):
+        typer.echo(f"{left} without steps: what an agent would do there was not tried")
     if unsound:
         raise typer.Exit(1)
 

@@ -78,7 +78,15 @@ class _Work:
         agent = agent or (None if spec.steps else settings.chosen_agent)
         played = agent is None or agent == SCRIPTED
         _refuse(
-            check_spec(spec, origin, folder, frozenset(settings.channels) or None, environ, needs_steps=played),
+            check_spec(
+                spec,
+                origin,
+                folder,
+                frozenset(settings.channels) or None,
+                environ,
+                needs_steps=played,
+                agents=tuple(settings.agents),
+            ),
             hide,
         )
         filling = Filling(spec, settings, environ, origin)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Awaitable
+from typing import TypeVar
 
 from harness.criteria import lookup, memory_lookup
 from harness.engine.progress import Errand
@@ -14,6 +17,7 @@ from harness.recovery import Repair, Trust
 from harness.spec.parts import StateBinding
 from harness.spec.steps import Assert, Step
 
+T = TypeVar("T")
 SOURCE = "environment"
 """Who wrote a memory entry."""
 
@@ -55,27 +59,34 @@ class _Truth:
     async def __call__(self, remedy: Repair | Trust) -> str | None:
         source = remedy.source if isinstance(remedy, Trust) else "environment"
         try:
-            there = await self._there()
+            there = await self._in_time(self._there())
             if source == "person":
                 chosen = await self._asked(there)
                 if chosen is None:
                     return "nobody has decided which is right"
                 source = "environment" if chosen == ENVIRONMENT else "memory"
-            return await self._take(source, there)
+            await self._in_time(self._take(source, there))
         except Failed as failed:
             return failed.failure.message
+        except TimeoutError:
+            return f"channel `{self._binding.channel}` did not answer before the task's end"
+        return None
+
+    async def _in_time(self, work: Awaitable[T]) -> T:
+        """Raises TimeoutError when the task's time is over."""
+        async with asyncio.timeout(self._run.left):
+            return await work
 
     async def _there(self) -> Json:
         found = lookup(await self._run.stage.world.channel(self._binding.channel), self._binding.path)
         return found[0] if found else None
 
-    async def _take(self, source: str, there: Json) -> str | None:
+    async def _take(self, source: str, there: Json) -> None:
         world = self._run.stage.world
         if source == "environment":
             world.remember(self._key, there, SOURCE)
         else:
             await world.merge(self._binding.channel, self._binding.path, _known(self._run, self._key))
-        return None
 
     async def _asked(self, there: Json) -> str | None:
         ask = self._run.ports.ask

@@ -57,6 +57,15 @@ def _asks_the_environment(text: str) -> bool:
     return "json" in read and not read & PAGE_FUNCTIONS
 
 
+def doubt(step: Step) -> str:
+    """Why nobody can tell whether a step took effect."""
+    if step.done_when is None:
+        return "it has no `done_when`"
+    if "json(" in step.done_when and not any(f"{name}(" in step.done_when for name in PAGE_FUNCTIONS):
+        return "its `done_when` could not be read"
+    return "its `done_when` asks the page or the memory, which are as before the step: ask a channel, with json(...)"
+
+
 def _until(run: Run, step: Step) -> Deadline:
     return Deadline.after(max(LEAST, min(run.limit(step), run.left)), run.ports.clock.now())
 
@@ -74,7 +83,8 @@ async def done_before(run: Run, progress: Progress, earlier: StepRecord) -> tupl
     """Of a write that was done before a rewind: its record when it stands, None when it is to be done again."""
     done = await is_done(run, progress.declared, unseen=True)
     if done is None:
-        message = f"Whether step {progress.index} still has its effect is not known, so it was not done again"
+        why = doubt(progress.declared)
+        message = f"Whether step {progress.index} still has its effect is not known, so it was not done again: {why}"
         failure = Failure("OUTCOME_UNKNOWN", message, progress.declared.target)
         return progress.record(), Ending(failure, progress.index, GiveUp())
     if not done:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.engine.effects import posted
+from harness.engine.effects import doubt, posted
 from harness.engine.journal import Checkpoint
 from harness.engine.progress import Progress
 from harness.engine.run import Run
@@ -59,6 +59,7 @@ def _unknown(progress: Progress, failure: Failure, known: bool) -> Answer | None
     if known:
         return None
     message = f"Whether step {progress.index} took effect is not known, so it was not repeated: {failure.message}"
+    message += f"; {doubt(progress.declared)}"
     details = {**failure.details, "last_code": failure.code}
     return Failure("OUTCOME_UNKNOWN", message, failure.selector, details, cause=failure.cause), GiveUp()
 

@@ -60,6 +60,7 @@ class TaskFile(pytest.Module):
                 self.config.getoption("--taskspec-strict"),
                 self.config.stash[CHANNELS],
                 needs_steps=not self.config.stash[STATE].agent,
+                agents=tuple(self.config.stash[STATE].settings.agents),
             )
         except SpecError as error:
             raise self.CollectError(str(error)) from None

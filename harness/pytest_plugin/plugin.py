@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.pytest_plugin import hooks, options
-from harness.pytest_plugin.collect import CHANNELS, TaskFile, collect_file, register_mark
+from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
 from harness.pytest_plugin.dependencies import WithDependencies, names_of
 from harness.pytest_plugin.lost import report_lost_task
 from harness.pytest_plugin.needs import OPTION
@@ -114,6 +114,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     report = yield
     if call.when == "call" and (record := item.stash.get(RECORD, None)):
         report.taskspec = record.model_dump(mode="json")
+    if call.when == "call" and report.skipped and isinstance(item, TaskItem):
+        report.taskspec_skipped = item.loaded.spec.task_id
     return report
 
 
@@ -132,16 +134,24 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     records = [*_records(terminalreporter), *config.stash[STATE].interrupted]
-    if not records or hasattr(config, "workerinput"):
+    skipped = _skipped(terminalreporter)
+    if not (records or skipped) or hasattr(config, "workerinput"):
         return
     state = config.stash[STATE]
-    write_last_run(state.settings.root / LAST_RUN, state.run_id, records)
+    if records:
+        write_last_run(state.settings.root / LAST_RUN, state.run_id, records)
     if alluredir := config.getoption("--alluredir", None):
         write_allure_files(Path(alluredir), environment(config, state), os.environ)
-    write_summary(terminalreporter, records, state.settings, Path(alluredir) if alluredir else None)
+    write_summary(terminalreporter, records, skipped, state.settings, Path(alluredir) if alluredir else None)
 
 
 def _records(terminalreporter: Any) -> list[TaskRecord]:
     """What became of each task; of several attempts (`--reruns`) the last."""
     reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
     return [TaskRecord.model_validate(report.taskspec) for report in reports if hasattr(report, "taskspec")]
+
+
+def _skipped(terminalreporter: Any) -> list[tuple[str, str]]:
+    """Task id and reason of each task that was left out; pytest itself tells reasons only with `-rs`."""
+    reports = [each for each in terminalreporter.stats.get("skipped", []) if hasattr(each, "taskspec_skipped")]
+    return [(each.taskspec_skipped, str(each.longrepr[2]).removeprefix("Skipped: ")) for each in reports]

@@ -44,7 +44,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         state.interrupted.append(record)
         raise interrupted
     if result.skipped:
-        raise _skipped(result.skipped)
+        raise _skipped(harness.redactor.text(result.skipped))
     _tell(item, result, record)
     _judge(plan, result, harness.redactor)
 

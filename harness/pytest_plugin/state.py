@@ -51,8 +51,8 @@ class State:
 
             self._harness = SyncHarness(self.settings, self.run_id)
             _end_in_order()
-            if self.chosen is not None:
-                self._harness.check_agent(self.chosen)
+            if named := self.chosen or self.settings.agent:
+                self._harness.check_agent(named)
         return self._harness
 
     @property

@@ -56,14 +56,19 @@ def live_progress(config: pytest.Config) -> Progress:
 
 
 def write_summary(
-    terminalreporter: Any, records: Sequence[TaskRecord], settings: Settings, alluredir: Path | None
+    terminalreporter: Any,
+    records: Sequence[TaskRecord],
+    skipped: Sequence[tuple[str, str]],
+    settings: Settings,
+    alluredir: Path | None,
 ) -> None:
+    """`skipped`: task ids and reasons."""
     terminalreporter.section("tasks")
     for record in records:
         if record.code == "INTERRUPTED":
             place = shown_path(Path(record.artifacts)) if record.artifacts else "none"
             terminalreporter.write_line(f"interrupted: {record.task_id}; its report: {place}")
-    for line in summary_lines(records, settings.artifacts, alluredir):
+    for line in summary_lines(records, settings.artifacts, alluredir, skipped):
         terminalreporter.write_line(line)
 
 

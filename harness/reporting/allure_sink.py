@@ -85,7 +85,8 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
     if result.error is not None and result.error.expected:
         test.labels.append(Label("expected", "true"))
     score = "" if result.score is None else f"{result.score.total:g}"
-    values = {"seed": plan.spec.seed, "browser": browser, "final_state": result.final_state, "score": score}
+    state = "skipped" if result.skipped else result.final_state
+    values = {"seed": plan.spec.seed, "browser": browser, "final_state": state, "score": score}
     for name, value in values.items():
         if value != "":
             test.parameters.append(Parameter(name=name, value=str(value), excluded=True))

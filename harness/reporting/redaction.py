@@ -21,13 +21,22 @@ class Redactor:
 
     def __init__(self, secrets: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
         """ValueError for a pattern that is not a regular expression."""
-        self._secrets = frozenset(secrets)
         self._patterns = tuple(patterns)
-        found = set().union(*map(spellings, self._secrets))
-        words = sorted(found, key=lambda word: (-len(word), word))
+        self._compiled = tuple(map(_compiled, self._patterns))
+        self._secrets: frozenset[str] = frozenset()
+        self._words: re.Pattern[str] | None = None
+        self._bytes: re.Pattern[bytes] | None = None
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """These are secrets too from now on."""
+        more = self._secrets.union(secrets)
+        if more == self._secrets:
+            return
+        words = sorted(set().union(*map(spellings, more)), key=lambda word: (-len(word), word))
+        self._secrets = more
         self._words = re.compile("|".join(map(re.escape, words))) if words else None
         self._bytes = re.compile(b"|".join(re.escape(word.encode()) for word in words)) if words else None
-        self._compiled = tuple(map(_compiled, self._patterns))
 
     def plus(self, secrets: Iterable[str]) -> Redactor:
         """This one, and more secrets."""

@@ -23,15 +23,24 @@ _TO_ACT_ON = frozenset({
 })  # fmt: skip
 _WARNINGS, _WIDTH = 10, 200
 """How many warnings are listed, and how long one may be."""
+_SKIPPED = 10
+"""How many tasks that were left out are listed."""
 
 
 def summary_lines(
-    records: Sequence[TaskRecord], artifacts: Path | None = None, allure: Path | None = None
+    records: Sequence[TaskRecord],
+    artifacts: Path | None = None,
+    allure: Path | None = None,
+    skipped: Sequence[tuple[str, str]] = (),
 ) -> list[str]:
-    """Plain lines; nothing for a run without tasks. `allure` is the results folder, when there is one."""
-    if not records:
+    """Plain lines; nothing for a run without tasks. `allure` is the results folder, when there is one.
+
+    `skipped`: ids of the tasks that were left out, and why.
+    """
+    if not (records or skipped):
         return []
-    lines = [_counts(records), *_scores(records), *_warnings(records), *_healed(records)]
+    lines = [_counts(records, len(skipped)), *_scores(records), *_skipped(skipped)]
+    lines += [*_warnings(records), *_healed(records)]
     if artifacts is not None and any(not record.ok for record in records):
         lines.append(f"artifacts: {shown_path(artifacts)}")
     if allure is not None:
@@ -39,7 +48,7 @@ def summary_lines(
     return lines
 
 
-def _counts(records: Sequence[TaskRecord]) -> str:
+def _counts(records: Sequence[TaskRecord], skipped: int) -> str:
     """Each task is counted once."""
     unexpected = sum(record.unexpected for record in records)
     expected = sum(record.expected and not record.unexpected for record in records)
@@ -48,7 +57,9 @@ def _counts(records: Sequence[TaskRecord]) -> str:
         parts.append(f"{expected} failed as expected")
     if unexpected:
         parts.append(f"{unexpected} unexpected outcome{'s' if unexpected > 1 else ''}")
-    return f"tasks: {len(records)}: {', '.join(parts)}"
+    if skipped:
+        parts.append(f"{skipped} skipped")
+    return f"tasks: {len(records) + skipped}: {', '.join(parts)}"
 
 
 def _states(records: Sequence[TaskRecord]) -> Iterator[str]:
@@ -81,6 +92,15 @@ def _scores(records: Sequence[TaskRecord]) -> Iterator[str]:
     yield shortened(
         f"score: {mean:.2f} on average of {number}{'; below 1: ' + ', '.join(below) if below else ''}", _WIDTH
     )
+
+
+def _skipped(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Whole: a reason may end with the command that mends it."""
+    if skipped:
+        yield "skipped:"
+        yield from (f"  {name}: {reason}" for name, reason in skipped[:_SKIPPED])
+    if len(skipped) > _SKIPPED:
+        yield f"  ... {len(skipped) - _SKIPPED} more (pytest -rs)"
 
 
 def _warnings(records: Sequence[TaskRecord]) -> Iterator[str]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from harness.failure import CATALOG
 from harness.spec.expressions import expression_problems, reference_problems, unknown_channel
-from harness.spec.faults import DelayedState, Refuse
+from harness.spec.faults import DelayedState, Hang, Refuse
 from harness.spec.hiding import HIDDEN, Hide
+from harness.spec.hosts import with_scheme
 from harness.spec.marks import mark_problems
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
@@ -25,6 +26,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _HOST = re.compile(r"[^\s/:?#@]+")
 SCHEMES = ("http", "https", "about")
+_WEB = ("http://", "https://", "ws://", "wss://")
 
 
 def check_spec(
@@ -34,11 +36,15 @@ def check_spec(
     channels: frozenset[str] | None = None,
     environ: Mapping[str, str] | None = None,
     needs_steps: bool = True,
+    agents: Sequence[str] = (),
 ) -> list[Problem]:
-    """All that is wrong with a task whose types are right. `needs_steps`: no agent will choose them."""
+    """All that is wrong with a task whose types are right.
+
+    `needs_steps`: no agent will choose them. `agents`: those of the project, of which none is chosen.
+    """
     return [
         *_task_id(spec, origin),
-        *(_no_steps(spec, origin) if needs_steps else ()),
+        *(_no_steps(spec, origin, agents) if needs_steps else ()),
         *_time(spec, origin),
         *_domains(spec, origin),
         *mark_problems(spec, origin),
@@ -58,10 +64,13 @@ def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         yield origin.problem(("task_id",), f"a task_id {problem}", found=shown(spec.task_id))
 
 
-def _no_steps(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+def _no_steps(spec: TaskSpec, origin: Origin, agents: Sequence[str]) -> Iterator[Problem]:
     """A task that does nothing would pass."""
     if not spec.steps:
         hint = "write `steps` (beside task_spec.json: oracle_trace.json), or give it to an agent: `--agent NAME`"
+        if len(agents) > 1:
+            known, one = ", ".join(agents), agents[0]
+            hint = f'there are {len(agents)} agents ({known}): say agent = "{one}" in [tool.harness], or `--agent NAME`'
         yield origin.problem(("steps",), "no steps: a task needs at least one", hint=hint, key=True)
 
 
@@ -171,8 +180,19 @@ def _faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> 
             yield origin.problem((*path, "step"), "there is no such step", expected=expected, found=shown(fault.step))
         if isinstance(fault, Refuse) and "${" not in fault.host and not _HOST.fullmatch(fault.host):
             yield _not_a_host((*path, "host"), fault.host, origin)
+        if isinstance(fault, Hang) and not _may_match(fault.url):
+            place = fault.url.lstrip("/")
+            hint = f"write {with_scheme(place) or f'http://host/{place}'} or */{place}"
+            message = "no URL matches: the pattern is one of whole URLs"
+            yield origin.problem((*path, "url"), message, found=shown(fault.url), hint=hint)
         if isinstance(fault, DelayedState) and channels is not None and fault.channel not in channels:
             yield unknown_channel((*path, "channel"), fault.channel, channels, origin)
+
+
+def _may_match(pattern: str) -> bool:
+    """Whether a pattern can begin as a URL does. What still holds a reference may be anything from there on."""
+    literal, *rest = re.split(r"\*|\$\{", pattern.lower(), maxsplit=1)
+    return any(literal.startswith(scheme) or (rest and scheme.startswith(literal)) for scheme in _WEB)
 
 
 def _expect(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:

@@ -68,11 +68,12 @@ def load_file(
     strict: bool = False,
     known_channels: frozenset[str] | None = None,
     needs_steps: bool = True,
+    agents: Sequence[str] = (),
 ) -> Loaded:
     """One task, from a file or from a directory with a `task_spec.json`. Raises SpecError with all of its problems.
 
     `strict`: what is otherwise a warning is an error, and so is a missing `required` key of specs/003 2.1.
-    `needs_steps` is False where an agent may choose the steps of a task that has none.
+    `needs_steps` is False where an agent may choose the steps of a task that has none; `agents` are those that could.
     """
     path = Path(path)
     if path.is_dir():
@@ -80,7 +81,7 @@ def load_file(
     main = read_mapping(path)
     alone = Gathered(main.data, Origin(main.file, main), ())
     gathered = gather(main, path.parent) if path.name == SPEC_FILE else alone
-    spec, problems = _checked(gathered, path.parent, known_channels, needs_steps)
+    spec, problems = _checked(gathered, path.parent, known_channels, needs_steps, agents)
     if spec is not None and strict:
         problems = [replace(each, severity="error") for each in problems]
         problems += strict_problems(spec, gathered.origin)
@@ -91,7 +92,7 @@ def load_file(
 
 
 def _checked(
-    gathered: Gathered, folder: Path, channels: frozenset[str] | None, needs_steps: bool
+    gathered: Gathered, folder: Path, channels: frozenset[str] | None, needs_steps: bool, agents: Sequence[str]
 ) -> tuple[TaskSpec | None, list[Problem]]:
     """The task, unless its types are wrong, and all that is wrong or odd."""
     origin = gathered.origin
@@ -106,9 +107,10 @@ def _checked(
         problems += [problem for _, _, problem in found]
         rest = salvaged(data, [(path, kind) for path, kind, _ in found])
         if rest is not None:
-            problems += check_spec(rest, origin, folder, channels, needs_steps=needs_steps)
+            problems += check_spec(rest, origin, folder, channels, needs_steps=needs_steps, agents=agents)
         return None, problems
-    return spec, [*problems, *check_spec(spec, origin, folder, channels, needs_steps=needs_steps)]
+    checked = check_spec(spec, origin, folder, channels, needs_steps=needs_steps, agents=agents)
+    return spec, [*problems, *checked]
 
 
 def validated(data: dict[str, Any]) -> TaskSpec:

@@ -10,6 +10,7 @@ import yaml
 
 from harness.spec.problems import Way
 from harness.spec.text import MAX_DEPTH, MAX_DIGITS, MAX_NODES, Flaw, Span, UnreadableError
+from harness.spec.yaml_slips import comment_in_brackets, too_deep
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONSTANTS = {"": None, "~": None} | {
@@ -161,12 +162,17 @@ def _syntax(error: yaml.MarkedYAMLError, text: str) -> Flaw:
     mark: Any = error.problem_mark or error.context_mark
     offset: int = mark.index if mark else 0
     words = ", ".join(part for part in (error.context, error.problem) if part)
-    return Flaw(offset, f"not valid YAML: {words}", _advice(words, text[offset : offset + 1]))
+    comment = comment_in_brackets(text, offset)
+    if comment is not None:
+        return Flaw(comment, f"not valid YAML: {words}", "in YAML ` #` begins a comment: put the text in quotes")
+    return Flaw(offset, f"not valid YAML: {words}", _advice(words, text, offset))
 
 
-def _advice(words: str, found: str) -> str:
-    if found == "\t":
+def _advice(words: str, text: str, offset: int) -> str:
+    if text[offset : offset + 1] == "\t":
         return "indent with spaces, not with tabs"
+    if "mapping values are not allowed" in words and (hint := too_deep(text, offset)):
+        return hint
     if "cannot start any token" in words or "mapping values are not allowed" in words:
         return "put the value in quotes"
     if "did not find expected" in words:

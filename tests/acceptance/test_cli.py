@@ -169,6 +169,16 @@ def test_validate_of_nothing_as_json_is_a_document_too(tmp_path: Path) -> None:
         assert json.loads(found.stdout)["counts"]["errors"] == 1
 
 
+def test_validate_counts_a_folder_as_one_task(tmp_path: Path) -> None:
+    (tmp_path / "task_spec.json").write_text('{"task_id": "A-1", "goal": "g"}', "utf-8")
+    (tmp_path / "oracle_trace.json").write_text('{"steps": [{"act": "submit", "selector": "form"}]}', "utf-8")
+    found = harness("validate", ".", "--strict", "--format", "json", cwd=tmp_path)
+    document = json.loads(found.stdout)
+    assert {each["file"] for each in document["problems"]} == {"task_spec.json", "oracle_trace.json"}
+    assert document["counts"]["with_errors"] == 1
+    assert document["files"] == [{"file": "task_spec.json", "task_id": "A-1", "valid": False}]
+
+
 def test_validate_for_github(tmp_path: Path) -> None:
     (tmp_path / "a.task.yaml").write_text(GOOD.replace("open", "opne"), "utf-8")
     found = harness("validate", ".", "--format", "github", cwd=tmp_path)
@@ -229,6 +239,15 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.wait(30) == 1
         assert process.stderr.read() == b""
+
+
+def test_without_standard_output_nothing_breaks(tmp_path: Path) -> None:
+    command = f"import sys; sys.stdout = None; {MAIN}"
+    done = subprocess.run(
+        [sys.executable, "-c", command, "explain", "NET_DNS"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_ctrl_c_is_quiet(tmp_path: Path) -> None:

@@ -149,6 +149,18 @@ def test_tags_families_and_priorities_act(project: Project) -> None:
 
 
 @pytest.mark.parametrize("options", [["-n", "2"], []], ids=" ".join)
+def test_the_terminal_says_why_tasks_were_left_out(project: Project, options: list[str]) -> None:
+    """pytest itself tells reasons of skips only with `-rs`."""
+    project.task("RED", steps=[NOTE], success_criteria=WRONG)
+    project.task("AFTER", steps=[NOTE], dependencies=["RED"])
+    text = project.run(*options).stdout.str()
+    assert "tasks: 2: 1 failed, 1 skipped\nskipped:\n  AFTER: depends on RED, which did not pass\n" in text
+    alone = project.run("AFTER.task.json", *options).stdout.str()
+    command = "run: pytest AFTER.task.json::AFTER --task-with-deps"
+    assert f"skipped:\n  AFTER: depends on RED, which is not among the tasks of this run; {command}\n" in alone
+
+
+@pytest.mark.parametrize("options", [["-n", "2"], []], ids=" ".join)
 def test_selection_by_mark_is_the_same_on_workers(project: Project, options: list[str]) -> None:
     suite(project)
     assert outcomes(project, "-m", "quick", *options) == {"FIRST": "passed", "EP-1": "passed"}

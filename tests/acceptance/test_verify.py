@@ -19,7 +19,7 @@ def verify(project: Project, *args: str) -> subprocess.CompletedProcess[str]:
 def test_a_sound_task(project: Project) -> None:
     project.task("SOUND", success_criteria=REAL)
     done = verify(project)
-    assert (done.returncode, done.stdout) == (0, "SOUND: sound\n1 tasks, 1 sound\n")
+    assert (done.returncode, done.stdout) == (0, "SOUND: sound\n1 task, 1 sound\n")
     assert not list((project.path / "errors").glob("SOUND*"))
 
 
@@ -81,3 +81,33 @@ def test_broken_files_are_told_of_and_nothing_is_run(project: Project) -> None:
     done = verify(project)
     assert (done.returncode, done.stdout) == (1, "")
     assert "bad.task.yaml:2:15: steps[0].act: not a known act" in done.stderr
+
+
+def test_a_dependency_may_be_named_by_its_file_or_its_folder(project: Project) -> None:
+    steps = [{**OPEN, "remember": {"case": "'${param.case}'"}}]
+    project.task("FIRST", episode_id="E", parametrize={"case": ["a", "b"]}, steps=steps, success_criteria=REAL)
+    project.task("INNER", episode_id="E", steps=[{**OPEN, "remember": {"seen": "'yes'"}}], success_criteria=REAL)
+    folder = project.path / "of-a-folder"
+    folder.mkdir()
+    (project.path / "INNER.task.json").rename(folder / "task_spec.json")
+    done_by_others = ["mem('case') == 'b'", "mem('seen') == 'yes'"]
+    criteria = [*REAL, *done_by_others]
+    project.task("AFTER", episode_id="E", dependencies=["FIRST", "of-a-folder"], success_criteria=criteria)
+    done = verify(project)
+    assert done.returncode == 0, done.stdout
+    assert "AFTER: sound\n" in done.stdout
+
+
+def test_settings_that_cannot_be_met_are_one_line(project: Project) -> None:
+    project.task("SOUND", success_criteria=REAL)
+    (project.path / "pyproject.toml").write_text('[tool.harness]\nredact = ["("]\n', "utf-8")
+    done = verify(project)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("`redact` pattern '(': ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_task_that_leaves_itself_out_is_said_to_be_skipped(project: Project) -> None:
+    rules = {"on_precondition_fail": "skip_task"}
+    project.task("OUT", preconditions=["mem('a') == 1"], error_recovery=rules, success_criteria=REAL)
+    assert "  as written: skipped: Precondition not met" in verify(project).stdout

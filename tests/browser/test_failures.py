@@ -13,6 +13,7 @@ from harness.browser import Browsers
 from harness.failure import Effect, Failed, Failure
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
+from tests.browser.site import PAGES
 from tests.browser.stage import DEAD, SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -400,9 +401,13 @@ def test_driver_stopped(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch)
     "step",
     [{"act": "press", "value": "Enter"}, {"act": "press", "selector": "#q", "value": "Enter"}, {"act": "submit"}],
 )
-def test_a_form_that_gets_no_answer_was_sent(run: Any, stage: Stage, step: dict[str, Any]) -> None:
+def test_a_form_that_gets_no_answer_was_sent(
+    run: Any, stage: Stage, step: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = "<form id=form method=post action=/hang><input id=q name=q autofocus></form>"
+    monkeypatch.setitem(PAGES, "/ask", page)
+
     async def body() -> None:
-        PAGES["/ask"] = "<form id=form method=post action=/hang><input id=q name=q autofocus></form>"
         session = await stage.at("/ask")
         await passed(session, {"act": "click", "selector": "#q"})
         selector = {"selector": "#form"} if step["act"] == "submit" else {}

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from harness.spec.advice.checkpoints import checkpoint_advice
-from harness.spec.advice.criteria import criteria_advice
+from harness.spec.advice.criteria import criteria_advice, precondition_advice
+from harness.spec.advice.domains import domain_advice
 from harness.spec.advice.idle import idle_advice
 from harness.spec.advice.limits import limit_advice
+from harness.spec.advice.memory import memory_advice
 from harness.spec.advice.promises import promise_advice
 from harness.spec.advice.selectors import selector_advice
+from harness.spec.advice.syntax import syntax_advice
 from harness.spec.advice.waits import wait_advice
 from harness.spec.advice.writes import write_advice
 from harness.spec.loaded import Loaded
@@ -17,7 +20,9 @@ from harness.spec.origin import Origin
 from harness.spec.problems import Problem
 from harness.spec.task import TaskSpec
 
-_RULES: tuple[Callable[[TaskSpec, Origin], Iterator[Problem]], ...] = (
+Rule = Callable[[TaskSpec, Origin], Iterator[Problem]]
+
+_RULES: tuple[Rule, ...] = (
     write_advice,
     criteria_advice,
     selector_advice,
@@ -26,10 +31,18 @@ _RULES: tuple[Callable[[TaskSpec, Origin], Iterator[Problem]], ...] = (
     checkpoint_advice,
     idle_advice,
     promise_advice,
+    domain_advice,
+    syntax_advice,
 )
+_OF_MEMORY: tuple[Rule, ...] = (memory_advice, precondition_advice)
+"""Only of a task that begins with the memory of its own file."""
 
 
-def advice(loaded: Loaded) -> Iterator[Problem]:
-    """Warnings, in the order of the file. They never keep a task from running."""
-    found = [problem for rule in _RULES for problem in rule(loaded.spec, loaded.origin)]
+def advice(loaded: Loaded, *, inner: bool = False) -> Iterator[Problem]:
+    """Warnings, in the order of the file. They never keep a task from running.
+
+    `inner`: another task runs this one inside of itself, with its memory.
+    """
+    rules = _RULES if inner else (*_RULES, *_OF_MEMORY)
+    found = [problem for rule in rules for problem in rule(loaded.spec, loaded.origin)]
     yield from sorted(found, key=lambda each: (each.file != loaded.source, each.file, each.line or 0, each.column or 0))

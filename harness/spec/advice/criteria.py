@@ -9,7 +9,7 @@ from typing import Any, Never
 from harness.criteria import Criterion, CriterionError, Json, PathError, evaluate, parse
 from harness.criteria.vocabulary import MEMORY_FUNCTIONS
 from harness.resilience import Deadline
-from harness.spec.advice.terms import declares_failure, remembered, scopes, shares_memory, touches
+from harness.spec.advice.terms import declares_failure, hooked, remembered, scopes, shares_memory, touches
 from harness.spec.interpolate import interpolate, interpolate_criterion
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way
@@ -32,6 +32,19 @@ def criteria_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         if reason := _true_before(spec, text, every):
             hint = "ask for something that the steps bring about"
             yield origin.problem(path, f"true before the first step: {reason}", hint=hint, severity="warning")
+
+
+def precondition_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Preconditions that the task's own memory never meets, where nothing else may write it."""
+    if shares_memory(spec) or hooked(spec) or declares_failure(spec):
+        return
+    every = scopes(spec)
+    for number, text in enumerate(spec.preconditions):
+        read = [(_read(text, scope), scope) for scope in every]
+        if all(criterion is not None and _verdict(spec, criterion, scope) is False for criterion, scope in read):
+            message = "never holds: memory is not so before the first step, and nothing else writes it"
+            hint = "set it up in `memory`, or in `repairs` with `on_precondition_fail: attempt_repair`"
+            yield origin.problem(("preconditions", number), message, hint=hint, severity="warning")
 
 
 def _judged(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
@@ -72,8 +85,13 @@ def _is_precondition(spec: TaskSpec, text: str, scope: Scope) -> bool:
 def _holds(spec: TaskSpec, text: str, scope: Scope) -> bool:
     """Whether it is true of the memory that stands before the first step, and stays so."""
     criterion = _read(text, scope)
-    if criterion is None or "${env:" in criterion.text or _may_change(spec, criterion):
-        return False
+    return criterion is not None and not _may_change(spec, criterion) and _verdict(spec, criterion, scope) is True
+
+
+def _verdict(spec: TaskSpec, criterion: Criterion, scope: Scope) -> bool | None:
+    """What becomes of it with the memory that stands before the first step; None where only a run can tell."""
+    if "${env:" in criterion.text:
+        return None
     entries = interpolate(spec.memory, scope)
     asked = evaluate(criterion, MemoryAlone(entries), NoTime(), Deadline.after(0.0, 0.0))
     try:
@@ -81,9 +99,9 @@ def _holds(spec: TaskSpec, text: str, scope: Scope) -> bool:
     except StopIteration as settled:
         return bool(settled.value.holds)
     except UnknownError:
-        return False
+        return None
     asked.close()
-    return False
+    return None
 
 
 def _may_change(spec: TaskSpec, criterion: Criterion) -> bool:

@@ -40,6 +40,11 @@ def shares_memory(spec: TaskSpec) -> bool:
     return bool(spec.episode_id or spec.dependencies or any(repair.task for repair in spec.repairs))
 
 
+def hooked(spec: TaskSpec) -> bool:
+    """Whether a hook of the project may write memory before the first step."""
+    return bool(spec.preconditions) and spec.error_recovery.on_precondition_fail.strategy == "attempt_repair"
+
+
 def declares_failure(spec: TaskSpec) -> bool:
     """Whether the task is there to show a failure: then what makes it fail is meant."""
     return spec.expect is not None and spec.expect.final_state in ("failed", "aborted")

@@ -125,3 +125,25 @@ def test_the_screen_shows_the_step_and_what_differs_after_it() -> None:
     result = asyncio.run(run_task(plan, stage.ports()))
     rows = [(row.act, row.status, row.failing) for row in table(plan, result)]
     assert rows == [("click", "ok", False), ("assert", "FAILED", True)]
+
+
+@pytest.mark.parametrize("strategy", ["trust_env", "trust_memory"])
+def test_a_channel_that_does_not_answer_does_not_outlast_the_task(strategy: str) -> None:
+    stage = theatre("1234", "7777")
+    asked: list[str] = []
+
+    async def once(name: str) -> Any:
+        asked.append(name)
+        if len(asked) > 1:
+            await asyncio.sleep(60)
+        return stage.world.environment
+
+    def nearly_over(_: Any) -> Passed:
+        stage.clock.time = 9.9
+        return Passed()
+
+    stage.world.channel = once  # type: ignore[method-assign]
+    stage.session.script = [nearly_over]
+    result = play(stage, strategy, timeout=10)
+    assert result.failure is not None
+    assert result.failure.message.endswith("channel `env` did not answer before the task's end")

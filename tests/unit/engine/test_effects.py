@@ -44,6 +44,7 @@ def test_what_never_saw_the_answer_cannot_say_that_nothing_happened(seen: str) -
     theatre.session.script = [MUTE]
     result = play(theatre, steps=[{**SUBMIT, "done_when": seen}])
     assert (code(result), len(theatre.session.acts)) == ("OUTCOME_UNKNOWN", 1)
+    assert "its `done_when` asks the page or the memory" in str(result.failure and result.failure.message)
 
 
 def test_a_page_that_shows_the_effect_is_believed() -> None:

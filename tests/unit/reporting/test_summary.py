@@ -103,3 +103,12 @@ def test_a_folder_elsewhere_is_shown_whole(tmp_path: Path, monkeypatch: pytest.M
     lines = summary_lines([record(final_state="failed")], tmp_path / "errors", tmp_path / "project/..allure")
     assert lines[1] == f"artifacts: {tmp_path}/errors"
     assert lines[2].startswith("Allure results: ..allure ")
+
+
+def test_tasks_that_were_left_out_are_counted_with_their_reasons() -> None:
+    why = "depends on A, which is not among the tasks of this run; run: pytest 'a b.task.yaml::B' --task-with-deps"
+    assert summary_lines([], skipped=[("B", why)]) == ["tasks: 1: 1 skipped", "skipped:", f"  B: {why}"]
+    many = summary_lines([record()], skipped=[("B", why)] * 12)
+    assert many[0] == "tasks: 13: 1 completed, 12 skipped"
+    assert len(many) == 13
+    assert many[-1] == "  ... 2 more (pytest -rs)"

@@ -1,0 +1,55 @@
+"""A variable of the environment stays out of all that a run writes, whichever task it came in by."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.acceptance.conftest import Project
+
+SECRET = "hunter2-of-this-run"
+OPEN = {"act": "open", "url": "http://shop.local/"}
+GET = {**OPEN, "remember": {"pw": "'${env:PW_SECRET}'"}}
+WRONG = ["mem('pw') == 'nothing'"]
+
+
+@pytest.fixture
+def secret(project: Project) -> Project:
+    project.pytester._monkeypatch.setenv("PW_SECRET", SECRET)
+    return project
+
+
+def leaks(project: Project, *args: str) -> list[str]:
+    """Names of the files, and of the terminal, that show it after a run."""
+    project.run("--alluredir=allure-results", "--junitxml=out.xml", "-rA", *args)  # its output is kept as a file
+    files = (path for path in project.path.rglob("*") if path.is_file())
+    return [str(path.relative_to(project.path)) for path in files if SECRET.encode() in path.read_bytes()]
+
+
+@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=" ".join)
+def test_a_secret_that_another_task_of_the_episode_remembers(secret: Project, options: list[str]) -> None:
+    secret.task("E-1", episode_id="E", priority=1, steps=[GET])
+    secret.task("E-2", episode_id="E", priority=2, success_criteria=WRONG)
+    assert leaks(secret, *options) == []
+    assert "[redacted]" in (secret.path / "errors" / "E-2" / "memory_snapshot.json").read_text("utf-8")
+
+
+def test_a_secret_of_a_task_that_runs_inside_of_another(secret: Project) -> None:
+    click = {"act": "click", "selector": "#x-${env:PW_SECRET}"}
+    secret.task("INNER", steps=[GET, click])
+    plan = {"enabled": True, "alternative_task_id": "INNER"}
+    secret.task("ALTERNATIVE", success_criteria=WRONG, fallback_plan=plan)
+    rules = {"on_precondition_fail": "attempt_repair"}
+    secret.task("REPAIRED", preconditions=WRONG, repairs=[{"task": "INNER"}], error_recovery=rules)
+    assert leaks(secret, "ALTERNATIVE.task.json", "REPAIRED.task.json") == []
+    assert (secret.path / "errors" / "ALTERNATIVE").is_dir()
+
+
+def test_a_secret_in_the_reason_of_a_skip(secret: Project) -> None:
+    rules, memory = {"on_precondition_fail": "skip_task"}, {"pw": "${env:PW_SECRET}"}
+    secret.task("OUT", memory=memory, preconditions=WRONG, error_recovery=rules)
+    assert leaks(secret) == []
+    reason = re.search(r'message="([^"]*)"', (secret.path / "out.xml").read_text("utf-8"))
+    assert reason is not None
+    assert "'[redacted]'" in reason[1]
