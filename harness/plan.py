@@ -59,6 +59,8 @@ class Plan:
     repairs: tuple[ReadyRepair, ...] = ()
     fresh: bool = True
     """Whether the world is emptied first; False for a task that runs in the middle of another one."""
+    base_url: str | None = None
+    """What relative URLs are relative to."""
     agent: str | None = None
     """Name of the agent that chooses the steps; None: `steps` are played back."""
     secrets: tuple[str, ...] = field(default=(), repr=False)

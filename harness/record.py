@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.failure import Effect, Failure, Family, Outcome, Passed
-from harness.recovery import Remedy, Retry, Substitute, Trust
+from harness.failure import Failure, Outcome, Passed
+from harness.recovery import Remedy
 from harness.spec.parts import FinalState
 from harness.spec.steps import Step
 
@@ -66,6 +66,14 @@ class StepRecord:
         return self.effect_already_done or (bool(self.attempts) and self.attempts[-1].passed)
 
     @property
+    def wrote(self) -> bool:
+        """Whether it may have changed what must not be changed twice: a `write`, or one of which nobody said
+        otherwise and whose page was the answer to a POST."""
+        last = self.attempts[-1].outcome if self.attempts else None
+        posted = isinstance(last, Passed) and last.details.get("method", "GET") not in ("GET", "HEAD")
+        return self.step.effect_class == "write" or (posted and self.step.effect is None)
+
+    @property
     def failure(self) -> Failure | None:
         """What the last attempt failed with; None when the step passed."""
         if self.passed or not self.attempts:
@@ -93,90 +101,6 @@ class Warning_:  # noqa: N801 - `Warning` is a builtin
     def as_json(self) -> dict[str, Any]:
         """specs/003 5: type, step_index, message, and what belongs to the type."""
         return {"type": self.type, "step_index": self.step_index, "message": self.message, **self.details}
-
-
-def warnings(history: History) -> Iterator[Warning_]:
-    """Derived from records, never recorded by hand (DESIGN 3)."""
-    for record in history:
-        if record.rewound:
-            yield from _rewound(record, record.rewound)
-        elif record.skipped:
-            reason = record.failure.message if record.failure else ""
-            if record.failure and record.step.effect_class == "write" and record.failure.effect is not Effect.NONE:
-                reason += "; whether it took effect is not known"
-            kind = "Optional step" if record.step.optional else "Step"
-            yield Warning_("step_skipped", f"{kind} {record.index} was skipped: {reason}", record.index)
-        elif record.effect_already_done:
-            message = f"Step {record.index} had already taken effect and was not repeated"
-            yield Warning_("effect_already_done", message, record.index)
-        elif record.passed:
-            yield from _recovered(record)
-    if hosts := _refused(history):
-        text = f"Pages asked for hosts outside of `allowed_domains`, and nothing was sent: {', '.join(hosts)}"
-        yield Warning_("domain_refused", text, None, {"hosts": list(hosts)})
-
-
-def _refused(history: History) -> tuple[str, ...]:
-    """Hosts that pages were refused: a part of a page may be missing without any step failing."""
-    outcomes = (attempt.outcome for record in history for attempt in record.attempts)
-    hosts = (host for outcome in outcomes for host in outcome.details.get("refused_hosts", ()))
-    return tuple(dict.fromkeys(hosts))
-
-
-def _rewound(record: StepRecord, rewound: Rewound) -> Iterator[Warning_]:
-    why = record.failure.message if record.failure else ""
-    details = {"checkpoint": rewound.checkpoint}
-    if rewound.restart:
-        text = f"A new browser was started after step {record.index}: {why}"
-        yield Warning_("browser_restarted", text, record.index, details)
-    text = f"Went back from step {record.index} to the checkpoint before step {rewound.checkpoint}: {why}"
-    yield Warning_("checkpoint_restored", text, record.index, details)
-    if rewound.differences:
-        count = len(rewound.differences)
-        text = f"{count} difference{'s' * (count > 1)} to the checkpoint: {'; '.join(rewound.differences[:5])}"
-        yield Warning_("restore_incomplete", text, record.index, {**details, "differences": list(rewound.differences)})
-
-
-def _recovered(record: StepRecord) -> Iterator[Warning_]:
-    """One warning for each family of failure that the step got over."""
-    failures = [a.outcome for a in record.attempts if isinstance(a.outcome, Failure)]
-    healed = record.attempts[-1].remedy
-    for family in dict.fromkeys(failure.family for failure in failures):
-        count = sum(failure.family is family for failure in failures)
-        match family:
-            case Family.NETWORK:
-                text = f"Network error recovered after {count} {'retry' if count == 1 else 'retries'}"
-                yield Warning_("network_error_recovered", text, record.index, {"retries": count})
-            case Family.ASSERTION:
-                waited = sum(a.remedy.after for a in record.attempts if isinstance(a.remedy, Retry))
-                text = f"Assertion succeeded on retry after {waited:g}s wait"
-                yield Warning_("assertion_retry_success", text, record.index, {"retries": count})
-            case Family.PRECONDITION:
-                yield Warning_("precondition_repaired", f"Repaired: {record.step.describe()[7:]}", record.index)
-            case Family.INCONSISTENCY:
-                yield _resolved(record, failures[0])
-            case Family.ELEMENT | Family.AMBIGUOUS if isinstance(healed, Substitute):
-                yield _healed(record, healed)
-            case _:
-                text = f"{failures[0].type} recovered after {count} more attempt(s)"
-                yield Warning_("element_appeared_late", text, record.index, {"retries": count})
-
-
-def _resolved(record: StepRecord, failure: Failure) -> Warning_:
-    trusted = next((a.remedy.source for a in record.attempts if isinstance(a.remedy, Trust)), "")
-    assertion = failure.assertion
-    sides = {"memory": assertion.actual, "environment": assertion.expected} if assertion else {}
-    text = f"{failure.message}; settled by the {trusted}"
-    return Warning_("state_inconsistency_resolved", text, record.index, {"trusted": trusted, **sides})
-
-
-def _healed(record: StepRecord, remedy: Substitute) -> Warning_:
-    outcome = record.attempts[-1].outcome
-    details = outcome.details.get("element", {}) if isinstance(outcome, Passed) else {}
-    found = {key: details[key] for key in ("role", "name") if key in details}
-    text = f"{record.step.target} was not usable; {remedy.selector} was used instead"
-    original = {"original_selector": record.step.target, "successful_fallback": remedy.selector, **found}
-    return Warning_("fallback_selector_used", text, record.index, original)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+
+from harness.spec.problems import did_you_mean
 
 Recording = Literal["auto", "full", "minimal"]
 Tracing = Literal["off", "on", "retain-on-failure"]
@@ -125,11 +128,8 @@ class SettingsError(ValueError):
 def load_settings(root: Path, **options: Any) -> Settings:
     """`[tool.harness]` of the project at `root`, with the options of the run over it; SettingsError for a bad one."""
     file = root / "pyproject.toml"
-    try:
-        table = tomllib.loads(file.read_text("utf-8")).get("tool", {}).get("harness", {}) if file.is_file() else {}
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file}: {error}") from error
-    browser = {**table.pop("browser", {}), **options.pop("browser", {})}
+    table = _table(file)
+    browser = {**_inner(file, table, "browser", "tool.harness"), **options.pop("browser", {})}
     try:
         settings = Settings.model_validate({**table, **options, "browser": browser, "root": root})
     except ValidationError as error:
@@ -137,6 +137,38 @@ def load_settings(root: Path, **options: Any) -> Settings:
     return settings.model_copy(update={"artifacts": root / settings.artifacts})
 
 
+def _table(file: Path) -> dict[str, Any]:
+    """`[tool.harness]`; empty where there is none."""
+    try:
+        document = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file}: {error}") from error
+    return _inner(file, _inner(file, document, "tool"), "harness", "tool")
+
+
+def _inner(file: Path, table: dict[str, Any], name: str, path: str = "") -> dict[str, Any]:
+    """The table of that name; empty where there is none."""
+    found = table.get(name, {})
+    if not isinstance(found, dict):
+        where = f"{path}.{name}".removeprefix(".")
+        raise SettingsError(f"{file}: {where}: must be a table, as in `[{where}]` (found: {found!r:.80})")
+    return found
+
+
 def _problem(file: Path, found: Any) -> str:
+    *way, name = found["loc"] or ("",)
+    if found["type"] == "extra_forbidden":
+        place = ".".join(["tool", "harness", *map(str, way)])
+        meant = did_you_mean(str(name), _known(way))
+        return f"{file}: {place}: unknown key `{name}`{f' ({meant})' if meant else ''}"
     path = ".".join(["tool", "harness", *map(str, found["loc"])])
     return f"{file}: {path}: {found['msg']} (found: {found['input']!r:.80})"
+
+
+def _known(way: Sequence[str | int]) -> Iterator[str]:
+    """The keys of the table at the end of a way through the settings; `root` is no key of the file."""
+    model: Any = Settings
+    for name in way:
+        field = getattr(model, "model_fields", {}).get(name)
+        model = field.annotation if field is not None else (get_args(model) or (None,))[-1]
+    return (name for name in getattr(model, "model_fields", {}) if name != "root")

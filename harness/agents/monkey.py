@@ -12,6 +12,7 @@ from harness.plan import Plan
 from harness.ports import Observation, Observe
 from harness.record import History
 from harness.resilience import SystemClock
+from harness.spec.hosts import names
 from harness.spec.steps import Check, Click, Open, Option, Select, Step, Type, Uncheck
 
 CLOCK = SystemClock()
@@ -26,8 +27,7 @@ _ERROR_TITLE = r"(?i)^(5\d\d\b|internal server error|bad gateway|service unavail
 class Monkey:
     """Ends after `steps` proposals, or where it came upon an error page: then the success criteria are judged.
 
-    It looks for its way in `inputs.url`, else in the goal, else at `/` of the base URL. It follows no link out of
-    `allowed_domains` (without any: out of the hosts it began at).
+    It begins where `home` says. It follows no link out of `allowed_domains` (without any: out of the host it began at).
     """
 
     def __init__(self, steps: int = 30, error_title: str = _ERROR_TITLE, quiet: float = 0.5) -> None:
@@ -66,12 +66,21 @@ class Monkey:
 
 
 def home(plan: Plan) -> str:
-    """Where the monkey begins, and goes back to."""
+    """Where the monkey begins, and goes back to. Raises Failed when nothing in the task says it."""
     given = plan.spec.inputs.get("url")
     if isinstance(given, str):
         return given
-    found = _WEB.search(plan.spec.goal)
-    return found[0].rstrip(".,;:)") if found else "/"
+    if found := _WEB.search(plan.spec.goal):
+        return found[0].rstrip(".,;:)")
+    opened = (step.url for step in plan.steps if isinstance(step, Open) and "${" not in step.url)
+    if url := next((url for url in opened if plan.base_url or _WEB.match(url)), None):
+        return url
+    if domains := names(plan.spec.allowed_domains):
+        return f"http://{domains[0]}/"
+    if plan.base_url:
+        return "/"
+    message = "the monkey has no page to begin with: give the task `inputs: {url: ...}` or a URL in its `goal`"
+    raise Failed(Failure("AGENT_FAILED", message))
 
 
 def _go_home(plan: Plan) -> Step:

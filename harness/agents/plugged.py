@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from harness.agents.blame import scene
 from harness.agents.looks import Looks
 from harness.agents.source import Source
 from harness.agents.thread import AgentThread
@@ -34,7 +35,7 @@ class PluggedAgent:
         self._agent: Any = None
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
-        """What the agent returns, unchecked. Raises what it raises, and Failed: not made, or too late."""
+        """What the agent returns, unchecked. Raises Failed: it was not made, raised an error, or was too late."""
         looks = Looks(observe)
         try:
             if self._agent is None:
@@ -44,9 +45,18 @@ class PluggedAgent:
             proposed: Step | None = await self._bounded(
                 partial(propose, plan, history, look), looks, "did not propose a step"
             )
+        except Failed:
+            raise
+        except Exception as error:
+            raise self._failed(error) from error
         finally:
             looks.close()
         return proposed
+
+    def _failed(self, error: Exception) -> Failed:
+        name, place = self._source.name, scene(error, self._source)
+        message = f"Agent `{name}` failed: {type(error).__name__}: {error}" + (f" ({place})" if place else "")
+        return Failed(Failure("AGENT_FAILED", message, cause=error))
 
     async def _bounded(self, function: Callable[[], Any], looks: Looks, what: str) -> Any:
         loop, limit = asyncio.get_running_loop(), self._source.timeout

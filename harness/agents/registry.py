@@ -59,7 +59,7 @@ class Agents:
         near = did_you_mean(name, [other for other in self.names if other != name])
         own = f"write `python` into [tool.harness.agents.{name}]"
         message = f"There is no agent `{name}`: there is {listed(self.names)}; {near or own}"
-        raise Failed(Failure("INVALID_INPUT", message, details={"agent": name, "agents": list(self.names)}))
+        raise Failed(Failure("AGENT_UNAVAILABLE", message, details={"agent": name, "agents": list(self.names)}))
 
 
 class TaskAgent:

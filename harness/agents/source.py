@@ -96,9 +96,8 @@ class Source:
 
     def _refused(self, problem: str, cause: BaseException | None = None) -> Failed:
         details = {"agent": self.name, "python": self.python}
-        return Failed(
-            Failure("INVALID_INPUT", f"Agent `{self.name}` ({self.python}): {problem}", details=details, cause=cause)
-        )
+        message = f"Agent `{self.name}` ({self.python}): {problem}"
+        return Failed(Failure("AGENT_UNAVAILABLE", message, details=details, cause=cause))
 
 
 def _kind(value: Any) -> str:

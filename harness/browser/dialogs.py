@@ -37,13 +37,25 @@ class Dialogs:
         self._seen: Counter[Page | None] = Counter()
         self.next: Answer | None = None
         """The answer of the next dialog; kept until one comes."""
+        self._used: tuple[type | None, Answer] | None = None
+        """The kind of step that began with a prepared answer, and the answer."""
         self.told: list[dict[str, str]] = []
         """Dialogs since the step began, with the answers given."""
 
-    def begin(self) -> None:
-        """A step begins: what came before is not its doing."""
+    def begin(self, kind: type | None) -> None:
+        """An attempt at a step of this kind begins: what came before is not its doing.
+
+        An answer that a failed attempt has used up holds for the next one, too.
+        """
         self.told = []
         self._seen.clear()
+        if self.next is None and self._used and self._used[0] is kind:
+            self.next = self._used[1]
+        self._used = (kind, self.next) if self.next else None
+
+    def passed(self) -> None:
+        """The attempt has passed: what it used up is gone."""
+        self._used = None
 
     def blocking(self, page: Page) -> bool:
         """Whether dialogs hold this page up: one is open, or they come without end."""

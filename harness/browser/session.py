@@ -32,7 +32,7 @@ from harness.failure import Failed, Failure, Outcome, Passed
 from harness.ports import Evidence, Observation, Saved
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Step
+from harness.spec.steps import Open, Step
 
 STATE_SECONDS = 2.0
 T = TypeVar("T")
@@ -77,7 +77,7 @@ class PlaywrightSession:
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
-        self._tab.watch.begin()
+        self._tab.watch.begin(type(step))
         attempt = self._attempt(within, patience)
         try:
             async with asyncio.timeout(within + GRACE):
@@ -85,8 +85,10 @@ class PlaywrightSession:
                 details = await ACTIONS[type(step)](attempt, step)
         except Exception as error:  # noqa: BLE001 - every failure of an act becomes a value; this is the one place
             return await self._failed(await failure_of(error, scene))
-        failure = navigation_failure(scene)
-        return await self._failed(failure) if failure else self._passed({**found, **details})
+        if failure := navigation_failure(scene):
+            return await self._failed(failure)
+        self._tab.watch.passed()
+        return self._passed(step, {**found, **details})
 
     def _scene(self, within: float) -> Scene:
         return Scene(
@@ -123,13 +125,16 @@ class PlaywrightSession:
         failure = replace(failure, details={**failure.details, **self._surroundings()})
         return with_popups(failure, self._tab.watch.popups)
 
-    def _passed(self, details: Mapping[str, Any]) -> Passed:
+    def _passed(self, step: Step, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
             self._files.append(Path(details["path"]))
-        if self._tab.page.url.startswith("http"):
+        writes = isinstance(step, Open) and step.effect_class == "write"
+        if self._tab.page.url.startswith("http") and not writes:  # a page that writes is not to be asked for again
             self._good_url = self._tab.page.url
         shown = {key: value for key, value in details.items() if key != "path"}
-        return Passed({**shown, **self._surroundings()})
+        navigation = self._tab.watch.navigation
+        sent = {"method": navigation.method} if navigation and navigation.method != "GET" else {}
+        return Passed({**shown, **sent, **self._surroundings()})
 
     def _surroundings(self) -> dict[str, Any]:
         """Dialogs that came up during the step, and hosts that the page was refused."""

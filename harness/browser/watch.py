@@ -67,10 +67,14 @@ class PageWatch:
         if left.page.is_closed():
             self._frames.pop(left.page, None)
 
-    def begin(self) -> None:
-        """A step begins: what came before is not its doing."""
+    def begin(self, kind: type | None = None) -> None:
+        """An attempt at a step of this kind begins: what came before is not its doing."""
         self._current.navigation = None
-        self._dialogs.begin()
+        self._dialogs.begin(kind)
+
+    def passed(self) -> None:
+        """The attempt has passed."""
+        self._dialogs.passed()
 
     def answer_next(self, answer: Answer | None) -> None:
         """How the next dialog is answered, on whatever page it comes up."""

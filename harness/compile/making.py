@@ -110,6 +110,7 @@ class _Work:
             relaxed=_relaxed(spec, filling),
             alternative=_alternative(spec, filling, inner),
             repairs=filling.repairs(lambda path, name: inner.other(filling, path, name)),
+            base_url=settings.base_url,
             agent=None if played else agent,
             secrets=secrets,
             heal=settings.heal,

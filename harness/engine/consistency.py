@@ -59,12 +59,15 @@ class _Truth:
     async def __call__(self, remedy: Repair | Trust) -> str | None:
         source = remedy.source if isinstance(remedy, Trust) else "environment"
         try:
-            there = await self._in_time(self._there())
+            found = await self._in_time(self._there())
+            there = found[0] if found else None
             if source == "person":
                 chosen = await self._asked(there)
                 if chosen is None:
                     return "nobody has decided which is right"
                 source = "environment" if chosen == ENVIRONMENT else "memory"
+            if source == "environment" and not found:
+                return f"nothing is at {self._binding.path} of the channel `{self._binding.channel}` to be trusted"
             await self._in_time(self._take(source, there))
         except Failed as failed:
             return failed.failure.message
@@ -77,9 +80,9 @@ class _Truth:
         async with asyncio.timeout(self._run.left):
             return await work
 
-    async def _there(self) -> Json:
-        found = lookup(await self._run.stage.world.channel(self._binding.channel), self._binding.path)
-        return found[0] if found else None
+    async def _there(self) -> list[Json]:
+        """What stands in the environment; empty when the path leads nowhere."""
+        return lookup(await self._run.stage.world.channel(self._binding.channel), self._binding.path)
 
     async def _take(self, source: str, there: Json) -> None:
         world = self._run.stage.world

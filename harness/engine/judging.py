@@ -13,8 +13,9 @@ from harness.engine.run import Ending, Run
 from harness.failure import Failure
 from harness.plan import Plan
 from harness.ports import Ports
-from harness.record import Score, TaskResult, Warning_, warnings
+from harness.record import Score, TaskResult, Warning_
 from harness.spec.parts import FinalState
+from harness.warn import warnings
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ def _with_alternative(ending: Ending, alternative: TaskResult | None) -> Failure
     if alternative is None:
         return ending.failure
     why = alternative.failure.message if alternative.failure else alternative.skipped or alternative.final_state
-    message = f"{ending.failure.message}; the alternative task {alternative.task_id} failed too: {why}"
+    message = f"{ending.failure.message}; the alternative task {alternative.task_id} did not succeed either: {why}"
     return replace(ending.failure, message=message)
 
 

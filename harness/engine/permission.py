@@ -8,14 +8,17 @@ from harness.engine.effects import doubt, posted
 from harness.engine.journal import Checkpoint
 from harness.engine.progress import Progress
 from harness.engine.run import Run
-from harness.failure import Failure
+from harness.failure import Failure, Family
 from harness.record import StepRecord
-from harness.recovery import GiveUp, Remedy, Retry, Rewind, Substitute
+from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Substitute
 from harness.recovery.crash import PERMANENT, WITHIN
+from harness.spec.steps import Open
 
 Answer = tuple[Failure, Remedy]
 UNSURE = "whether it took effect is not known"
 """Of a `write` that ends the task, or is left out, and was not to be repeated anyway."""
+LEAVES_OPEN = frozenset({Family.TIMEOUT, Family.NETWORK, Family.BROWSER})
+"""Failures after which nobody can tell; a refusal (4xx, policy) is an answer."""
 
 
 def permitted(run: Run, progress: Progress, failure: Failure, remedy: Remedy, *, known: bool) -> Answer:
@@ -23,11 +26,13 @@ def permitted(run: Run, progress: Progress, failure: Failure, remedy: Remedy, *,
     match remedy:
         case Retry():
             return _spared(run, progress, failure) or _unknown(progress, failure, known) or _retry(run, failure, remedy)
+        case Repair():
+            return _spared(run, progress, failure) or (failure, remedy)
         case Substitute():
             return _spared(run, progress, failure) or _unknown(progress, failure, known) or (failure, remedy)
         case Rewind():
             return _spared(run, progress, failure) or _rewind(run, progress, failure, remedy, known=known)
-        case GiveUp() if not known and failure.code != "OUTCOME_UNKNOWN":
+        case GiveUp() if not known and failure.family in LEAVES_OPEN and failure.code != "HTTP_CLIENT_ERROR":
             return replace(failure, message=f"{failure.message}; {UNSURE}"), remedy
         case _:
             return failure, remedy
@@ -91,6 +96,9 @@ def _rewind(run: Run, progress: Progress, failure: Failure, remedy: Rewind, *, k
 
 def _over_writes(run: Run, progress: Progress, failure: Failure, checkpoint: Checkpoint, known: bool) -> Answer | None:
     """Where the environment is not put back, a write must be known to have its effect or not."""
+    if opened := _opened_by_writing(run, checkpoint):
+        why = f"step {opened.index} opened its page, and is a write: going back would do it again"
+        return _more(failure, f"not gone back to the checkpoint before step {checkpoint.index}: {why}")
     if checkpoint.world.whole:
         return None
     if unknown := _unknown(progress, failure, known):
@@ -104,8 +112,18 @@ def _over_writes(run: Run, progress: Progress, failure: Failure, checkpoint: Che
 def _blind(run: Run, progress: Progress, checkpoint: Checkpoint) -> StepRecord | None:
     """A write since the checkpoint of which nobody could tell whether it still has its effect."""
     since = [*run.journal.history, progress.record()]
-    writes = (r for r in since if r.index >= checkpoint.index and r.step.effect_class == "write" and not r.skipped)
+    writes = (record for record in since if record.index >= checkpoint.index and record.wrote)
     return next((record for record in writes if record.step.done_when is None and record.passed), None)
+
+
+def _opened_by_writing(run: Run, checkpoint: Checkpoint) -> StepRecord | None:
+    """A passed `open` that is a write, whose page the checkpoint would ask for again."""
+    before = (record for record in run.journal.history if record.index < checkpoint.index and record.passed)
+    opened = [record for record in before if isinstance(record.step, Open)]
+    if not opened or opened[-1].step.effect_class != "write" or checkpoint.page is None:
+        return None
+    done = opened[-1].attempts[-1].step if opened[-1].attempts else opened[-1].step
+    return opened[-1] if isinstance(done, Open) and done.url == checkpoint.page.url else None
 
 
 def _more(failure: Failure, why: str) -> tuple[Failure, GiveUp]:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 
+from harness.engine.budget import overspent
 from harness.engine.progress import Errand
 from harness.engine.rewind import begun
 from harness.engine.run import Run, Turn
@@ -62,6 +63,9 @@ class _Repairs:
         if repair.task and (why := await _first(self._run, repair.task)):
             return why
         for step in repair.steps:
+            if over := overspent(self._run, another=True):
+                return over.failure.message
+            self._run.journal.begun += 1
             record, turn = await do_step(self._run, Errand(BEFORE, step))
             self._run.journal.trace.append(record)
             if turn:

@@ -85,7 +85,7 @@ async def _restored(run: Run, back: Back) -> tuple[str, ...] | Failure:
     undone = saved.world.whole and not state
     abandoned = [record for record in journal.history if record.index >= saved.index]
     earlier = [record for record in journal.unsure if not (undone and record.index >= saved.index)]
-    writes = [] if undone else [record for record in abandoned if record.step.effect_class == "write"]
+    writes = [] if undone else [record for record in abandoned if record.wrote and not record.skipped]
     journal.unsure = [*earlier, *writes]
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}

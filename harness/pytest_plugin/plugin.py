@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin import hooks, options
+from harness.pytest_plugin import hooks, options, system_browser
 from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
 from harness.pytest_plugin.dependencies import WithDependencies, names_of
 from harness.pytest_plugin.lost import report_lost_task
@@ -43,6 +43,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = options.settings_of(config)
     config.stash[STATE] = State(settings, live_progress(config), config.getoption("--agent"))
     config.stash[CHANNELS] = frozenset(settings.channels) or None
+    if config.pluginmanager.hasplugin("playwright"):
+        config.pluginmanager.register(system_browser, "taskspec-system-browser")
     if config.getoption(OPTION):
         config.pluginmanager.register(WithDependencies(), "taskspec-dependencies")
     if worker := getattr(config, "workerinput", None):

@@ -77,6 +77,12 @@ class StateBinding(BaseModel):
     channel: str = Field(min_length=1, description="A channel of `[tool.harness.channels]`.")
     path: str = Field(min_length=1, max_length=1000, description="Place in the channel's document.")
 
+    @model_validator(mode="after")
+    def _one_place(self) -> StateBinding:
+        if "*" in self.path:
+            raise ValueError("a binding is to one place: its path takes no `*`")
+        return self
+
 
 def binding_of(value: Any) -> Any:
     """`"env.shop.orders.last"` is short for `{channel: env, path: shop.orders.last}`."""

@@ -11,7 +11,7 @@ _TOKEN = re.compile(
         |(?P<hash>(?:(?<=\s)|^)\#[^\n]*)|(?P<open>[\[{])|(?P<close>[]}])""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
-_KEY = re.compile(r"(?P<indent> *(?:- +)*)(?P<key>[^\s:#'\"\[{&*!|>][^:#]*?)\s*:(?=\s|$)(?P<value>[^\n]*)")
+_KEY = re.compile(r"(?P<indent> *(?:- +)*)(?P<key>[^\s:#'\"\[{&*!|>][^:#]*):(?=\s|$)(?P<value>[^\n]*)")
 
 
 def comment_in_brackets(text: str, offset: int) -> int | None:
@@ -45,4 +45,5 @@ def too_deep(text: str, offset: int) -> str:
     column = len(neighbour["indent"])
     if len(key["indent"]) <= column:
         return ""
-    return f"`{key['key']}` is indented deeper than `{neighbour['key']}` above it: begin both in column {column + 1}"
+    one, other = key["key"].rstrip(), neighbour["key"].rstrip()
+    return f"`{one}` is indented deeper than `{other}` above it: begin both in column {column + 1}"

@@ -75,7 +75,8 @@ def test_an_agent_that_raises_is_to_blame_and_its_stack_trace_is_kept(project: P
     agent(project, "raise LookupError('no model')")
     report = ended(project)
     assert (report["code"], report["error_type"]) == ("AGENT_FAILED", "unknown")
-    assert report["error_message"] == "Agent `mine` failed: LookupError: no model"
+    place = "my_agent.py:6, in propose: raise LookupError('no model')"
+    assert report["error_message"] == f"Agent `mine` failed: LookupError: no model ({place})"
     assert "my_agent.py" in report["stack_trace"]
 
 
@@ -89,8 +90,37 @@ def test_an_agent_that_is_late_does_not_hold_up_the_end(project: Project) -> Non
 def test_an_agent_that_cannot_be_made_says_why(project: Project) -> None:
     extend(project, '[tool.harness.agents.mine]\npython = "not_there:Mine"\n')
     report = ended(project)
-    assert report["code"] == "INVALID_INPUT"
+    assert report["code"] == "AGENT_UNAVAILABLE"
     assert "there is no module `not_there`" in report["error_message"]
+    assert "[tool.harness.agents]" in report["hint"]
+
+
+def test_an_agent_of_the_settings_that_there_is_not_is_told_before_anything_runs(project: Project) -> None:
+    path = project.path / "pyproject.toml"
+    path.write_text('[tool.harness]\nagent = "wrds"\n' + path.read_text("utf-8"), "utf-8")
+    project.task("T")
+    found = project.run()
+    found.stderr.fnmatch_lines(["*There is no agent `wrds`*"])
+    assert found.parseoutcomes() == {}
+
+
+def test_of_several_agents_none_is_chosen_and_the_hint_names_them(project: Project) -> None:
+    extend(project, '[tool.harness.agents.words]\npython = "a:B"\n[tool.harness.agents.mine]\npython = "a:C"\n')
+    project.task("T", steps=[])
+    found = project.run()
+    found.assert_outcomes(errors=1)
+    found.stdout.fnmatch_lines(['*there are 2 agents (words, mine): say agent = "words" in [[]tool.harness]*'])
+
+
+def test_the_monkey_begins_where_the_tasks_own_steps_do(project: Project) -> None:
+    extend(project, "[tool.harness.agents.monkey]\noptions = { steps = 2, quiet = 0.1 }\n")
+    project.task("T", success_criteria=["url() matches 'shop.local'"])
+    project.task("N", steps=[])
+    found = project.run("--agent", "monkey")
+    found.assert_outcomes(passed=1, failed=1)
+    report = project.report("N")
+    assert report["code"] == "AGENT_FAILED"
+    assert report["error_message"].startswith("the monkey has no page to begin with: ")
 
 
 def test_invalid_steps_are_in_the_trace_and_the_third_ends_the_task(project: Project) -> None:

@@ -139,8 +139,20 @@ def test_validate_tells_of_settings_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.harness]\nrecodring = 'full'\n", "utf-8")
     found = harness("validate", ".", cwd=tmp_path)
     assert found.returncode == 1
-    assert found.stderr.count("pyproject.toml: tool.harness.recodring") == 1
+    assert found.stderr.count("pyproject.toml: tool.harness: unknown key `recodring`") == 1
     assert found.stdout.startswith("2 task files, 2 load, 1 with errors")
+
+
+@pytest.mark.parametrize("settings", ["[tool]\nharness = 4\n", "[tool.harness]\nbrowser = 3\n"])
+@pytest.mark.parametrize("args", [("validate", "."), ("show",), ("new", "x"), ("verify", "."), ("run", ".")])
+def test_settings_that_are_no_tables_are_one_clear_line(tmp_path: Path, args: tuple[str, ...], settings: str) -> None:
+    (tmp_path / "a.task.yaml").write_text(GOOD, "utf-8")
+    (tmp_path / "pyproject.toml").write_text(settings, "utf-8")
+    found = harness(*args, cwd=tmp_path)
+    said = found.stdout + found.stderr
+    assert found.returncode in (1, pytest.ExitCode.USAGE_ERROR)
+    assert said.count("must be a table") == 1
+    assert "Traceback" not in said
 
 
 def test_validate_as_json(tmp_path: Path) -> None:

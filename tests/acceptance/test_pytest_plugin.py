@@ -21,20 +21,6 @@ WRONG = ["title() == 'Nothing'"]
 
 def test_tasks_run_beside_ordinary_tests_and_the_page_fixture(project: Project) -> None:
     project.task("GOOD-1")
-    project.pytester.makeconftest(
-        """
-        import os, pytest
-        from pathlib import Path
-        from harness.browser.executable import find
-        from harness.settings import BrowserSettings
-
-        @pytest.fixture(scope="session")
-        def browser_type_launch_args(browser_type_launch_args, browser_type):
-            own = Path(browser_type.executable_path)
-            found = find(BrowserSettings(), own, os.environ)
-            return {**browser_type_launch_args, "executable_path": str(found), "args": ["--no-sandbox"]}
-        """
-    )
     project.pytester.makepyfile(
         """
         def test_plain():
@@ -47,6 +33,22 @@ def test_tasks_run_beside_ordinary_tests_and_the_page_fixture(project: Project) 
     )
     result = project.run()
     result.assert_outcomes(passed=3)
+
+
+def test_the_page_fixture_keeps_the_browser_that_its_project_chooses(project: Project) -> None:
+    project.pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def browser_type_launch_args(browser_type_launch_args):
+            return {**browser_type_launch_args, "executable_path": "/nowhere/chosen"}
+        """
+    )
+    project.pytester.makepyfile("def test_page(page): pass")
+    result = project.run()
+    result.assert_outcomes(errors=1)
+    assert "/nowhere/chosen" in result.stdout.str()
 
 
 def test_a_failed_task_explains_itself_on_one_screen(project: Project) -> None:
@@ -356,7 +358,7 @@ def test_settings_that_cannot_be_are_a_usage_error(project: Project) -> None:
     project.task("A-1")
     result = project.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "tool.harness.recordng" in result.stderr.str()
+    assert "tool.harness: unknown key `recordng` (did you mean `recording`?)" in result.stderr.str()
 
 
 def test_allure_has_steps_labels_and_attachments(project: Project) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from harness.failure import Effect, Failure, Passed
-from harness.record import Rewound, StepRecord, TaskResult, warnings
+from harness.record import Rewound, StepRecord, TaskResult
 from harness.recovery import Repair, Trust
+from harness.warn import warnings
 from tests.unit.reporting.sample import START, attempt, step
 
 CLICK = step(act="click", selector="#a")

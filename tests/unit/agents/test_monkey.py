@@ -19,7 +19,9 @@ SHOP = "http://shop.local/"
 
 
 def plan(**spec: Any) -> Any:
-    return SimpleNamespace(spec=TaskSpec.model_validate({"task_id": "T", "goal": f"Break {SHOP}.", **spec}))
+    base_url = spec.pop("base_url", None)
+    made = TaskSpec.model_validate({"task_id": "T", "goal": f"Break {SHOP}.", **spec})
+    return SimpleNamespace(spec=made, steps=made.steps, base_url=base_url)
 
 
 def record(step: Any = None, failure: Failure | None = None) -> Any:
@@ -39,7 +41,18 @@ def choose(aria: str, history: Any = None, monkey: Monkey | None = None, **given
 def test_it_begins_at_home() -> None:
     assert choose(MANY, ()) == Open(url=SHOP, note="home")
     assert home(plan(inputs={"url": "http://bank.local/"})) == "http://bank.local/"
-    assert home(plan(goal="nowhere")) == "/"
+    bank, relative = {"act": "open", "url": "http://bank.local/"}, {"act": "open", "url": "/cards"}
+    memory = {"act": "open", "url": "http://${memory.host}/"}
+    assert home(plan(goal="nowhere", steps=[memory, relative, bank], allowed_domains=["gov.local"])) == bank["url"]
+    assert home(plan(goal="nowhere", steps=[relative], base_url=SHOP)) == "/cards"
+    assert home(plan(goal="nowhere", steps=[relative], allowed_domains=["*.gov.local"])) == "http://gov.local/"
+    assert home(plan(goal="nowhere", base_url=SHOP)) == "/"
+
+
+def test_without_a_page_to_begin_with_it_says_so_at_once() -> None:
+    with pytest.raises(Failed, match="the monkey has no page to begin with: give the task") as caught:
+        choose(MANY, (), goal="nowhere")
+    assert caught.value.failure.code == "AGENT_FAILED"
 
 
 def test_the_choice_depends_on_the_seed_and_the_number_of_steps_alone() -> None:

@@ -211,9 +211,11 @@ def test_whatever_an_agent_raises_ends_neither_the_loop_nor_the_run(
     async def soon(plan: Any, history: Any, observe: Any) -> Any:
         raise error
 
-    with pytest.raises((ValueError, RuntimeError)) as caught:
+    with pytest.raises(Failed) as caught:
         ask(told(soon if later else now))
+    assert caught.value.failure.code == "AGENT_FAILED"
     assert message in str(caught.value)
+    assert isinstance(caught.value.failure.cause, ValueError | RuntimeError)
 
 
 def test_close_is_called_once_and_may_be_async() -> None:

@@ -85,7 +85,7 @@ def first(registry: Agents, name: str = "mine") -> Any:
 def refused(registry: Agents, name: str = "mine") -> Failure:
     with pytest.raises(Failed) as caught:
         first(registry, name)
-    assert caught.value.failure.code == "INVALID_INPUT"
+    assert caught.value.failure.code == "AGENT_UNAVAILABLE"
     return caught.value.failure
 
 
@@ -131,7 +131,7 @@ def test_an_unknown_name_is_refused_before_anything_runs(root: Path) -> None:
     assert {"mine", "monkey", "scripted"} <= set(registry.names)
     with pytest.raises(Failed) as caught:
         registry.agent("monky")
-    assert caught.value.failure.code == "INVALID_INPUT"
+    assert caught.value.failure.code == "AGENT_UNAVAILABLE"
     assert "There is no agent `monky`: there is " in str(caught.value)
     assert "did you mean `monkey`?" in str(caught.value)
 

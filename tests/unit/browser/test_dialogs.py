@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.browser.dialogs import TEXT_LENGTH, Answer, told
+from harness.browser.dialogs import TEXT_LENGTH, Answer, Dialogs, told
 
 
 def test_the_answer_is_told() -> None:
@@ -16,3 +16,26 @@ def test_the_answer_is_told() -> None:
 def test_long_texts_are_cut() -> None:
     said = told("prompt", "m" * 9000, "d" * 9000, Answer())
     assert {len(said["message"]), len(said["text"])} == {TEXT_LENGTH}
+
+
+def test_an_answer_that_a_failed_attempt_used_up_holds_for_the_next_one() -> None:
+    dialogs = Dialogs(lambda _: None)
+    dismiss = Answer(accept=False)
+    dialogs.next = dismiss
+    dialogs.begin(int)
+    dialogs.next = None  # a dialog came
+    dialogs.begin(int)
+    assert dialogs.next == dismiss
+    dialogs.next = None
+    dialogs.passed()
+    dialogs.begin(int)
+    assert dialogs.next is None
+
+
+def test_another_step_does_not_get_it() -> None:
+    dialogs = Dialogs(lambda _: None)
+    dialogs.next = Answer(accept=False)
+    dialogs.begin(int)
+    dialogs.next = None
+    dialogs.begin(str)
+    assert dialogs.next is None

@@ -12,6 +12,7 @@ from harness.cli.scaffold import demo_task, site_task
 from harness.demo.sites import HOSTS
 from harness.settings import Settings
 from harness.spec.advice import advice
+from harness.spec.hosts import host_of
 from harness.spec.load import load_file
 
 SCHEMA = "../schemas/task_spec.schema.json"
@@ -21,9 +22,10 @@ SCHEMA = "../schemas/task_spec.schema.json"
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:8000/", "https://shop.example/?q=%22${x}&it's"])
 def test_it_loads_without_a_warning(tmp_path: Path, name: str, url: str | None) -> None:
     path = tmp_path / f"{name}.task.yaml"
-    text = (
-        demo_task(name, path.name, SCHEMA) if url is None else site_task(name, path.name, SCHEMA, url, "shop.example")
-    )
+    if url is None:
+        text = demo_task(name, path.name, SCHEMA)
+    else:
+        text = site_task(name, path.name, SCHEMA, url, host_of(url))
     path.write_text(text, "utf-8")
     task = load_file(path, known_channels=frozenset({"env"}))
     assert task.spec.task_id == name

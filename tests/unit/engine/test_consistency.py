@@ -147,3 +147,10 @@ def test_a_channel_that_does_not_answer_does_not_outlast_the_task(strategy: str)
     result = play(stage, strategy, timeout=10)
     assert result.failure is not None
     assert result.failure.message.endswith("channel `env` did not answer before the task's end")
+
+
+def test_nothing_in_the_environment_is_not_trusted() -> None:
+    result = play(theatre("1234", "7777"), state_bindings={"card": "env.lats4"})
+    assert (result.final_state, result.memory) == ("failed", {"card": "1234"})
+    assert result.failure is not None
+    assert "nothing is at lats4 of the channel `env` to be trusted" in result.failure.message

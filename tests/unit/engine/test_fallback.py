@@ -96,7 +96,7 @@ def test_an_alternative_task_that_fails_too_leaves_the_first_failure() -> None:
     result = play(theatre, **ALTERNATIVE)
     assert result.final_state == "failed"
     assert result.failure is not None
-    assert result.failure.message == "no such thing; the alternative task OTHER failed too: nor this"
+    assert result.failure.message == "no such thing; the alternative task OTHER did not succeed either: nor this"
     assert {kept[1].task_id for kept in theatre.archive.kept} == {"T-1", "OTHER"}
 
 

@@ -208,3 +208,15 @@ def test_a_hook_that_fails_is_told_as_such(hook: Any, told: str) -> None:
     assert result.failure is not None
     assert result.failure.code == "PRECONDITION_NOT_MET"
     assert f"pytest_taskspec_repair {told}" in result.failure.message
+
+
+def test_a_repair_and_its_steps_are_within_the_budget() -> None:
+    steps = [{"act": "click", "selector": "#fix"}] * 3
+    theatre = Theatre()
+    result = play(theatre, repairs=[{"steps": steps}], budget={"max_steps": 2})
+    assert len(theatre.session.acts) == 2
+    assert result.failure is not None
+    assert "its repair failed: Budget exceeded: max_steps 2" in result.failure.message
+    result = play(Theatre(), repairs=[{"memory": {"address.primary": "home"}}], budget={"max_retries": 0})
+    assert result.failure is not None
+    assert result.failure.code == "BUDGET_EXCEEDED"

@@ -12,11 +12,12 @@ from pydantic import TypeAdapter
 
 from harness.failure import Assertion, Failure, Outcome, Passed
 from harness.plan import Plan
-from harness.record import Attempt, StepRecord, TaskResult, warnings
+from harness.record import Attempt, StepRecord, TaskResult
 from harness.recovery import Remedy, Retry, Rulebook
 from harness.report import AssertionContext, Context, ErrorReport, error_report
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
+from harness.warn import warnings
 
 START = datetime(2025, 11, 16, 9, tzinfo=UTC)
 _STEP: TypeAdapter[Step] = TypeAdapter(Step)

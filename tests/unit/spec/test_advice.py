@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from harness.spec.advice import advice
+from harness.spec.advice.syntax import flaw
 from harness.spec.advice.wording import note_says_write, selector_says_write
 from harness.spec.load import find_tasks, load_file
 from tests.unit.spec.files import loaded
+from tests.unit.spec.selectors import MALFORMED
 
 ROOT = Path(__file__).parents[3]
 START = "task_id: T\n"
@@ -40,6 +42,9 @@ SCORED = "scoring_checkpoints: [{id: a, assertion: \"mem('k') == 1\"}]\n"
 CASES = "parametrize: {n: [1, 2]}\n"
 BOUND = "state_bindings: {k: env.k}\n"
 SHORT = "timeout: 20\nstep_timeout: 5\n"
+ONLY_X = "allowed_domains: [x]\n"
+REPAIRED = "error_recovery: {on_precondition_fail: attempt_repair}\n"
+READS = "{act: type, selector: '#a', value: '${memory.nope}'}"
 REMEMBER = "{act: wait, selector: '#a', remember: {k: \"text('#a')\"}}"
 
 UNWISE = {
@@ -132,6 +137,37 @@ UNWISE = {
     # promises
     "memory_keys": (steps(WAIT, more="memory_keys: [k]\n"), "3:15 memory_keys[0]: no step remembers it"),
     "artifacts": (steps(WAIT, more="artifacts: [a.txt]\n"), "artifacts[0]: no step keeps a file of this name"),
+    # domains
+    "domain": (steps(WAIT, more="allowed_domains: [a.x, y]\n"), "5:17 steps[0].url: x is outside of `allowed_domains`"),
+    "domain-of-api": (
+        steps("{act: api, url: 'https://Y:8/${memory.p}'}", more="memory: {p: 1}\nallowed_domains: [x]\n"),
+        "steps[1].url: y is outside of `allowed_domains`: the step ends the task with POLICY_DOMAIN",
+    ),
+    "domain-of-cases": (
+        steps("{act: open, url: '${param.n}'}", more="parametrize: {n: ['http://a/', 'http://b/']}\n" + ONLY_X),
+        "steps[1].url: a is outside of",
+    ),
+    # memory
+    "memory-of-nobody": (
+        steps("{act: type, selector: '#a', value: 'is ${memory.nope}'}", more="memory: {node: 1}\n"),
+        "5:40 steps[1].value: `memory` has no `nope` and no step remembers it: always MEMORY_MISSING",
+    ),
+    "memory-deep": (
+        steps("{act: wait, selector: '#a-${memory.k.y}'}", "{act: wait, selector: '#a', remember: {k.x: '1'}}"),
+        "steps[1].selector: `memory` has no `k.y`",
+    ),
+    "precondition-of-nobody": (
+        steps(WAIT, more="memory: {k: 2}\npreconditions: [\"exists('#a')\", \"mem('k') == 1\"]\n"),
+        "4:32 preconditions[1]: never holds: memory is not so before the first step",
+    ),
+    # selectors that are none
+    "selector": (steps("{act: click, selector: '##q'}"), "5:28 steps[1].selector: not a selector: `##`"),
+    "frame": (steps("{act: click, selector: '#a', frame: 'div['}"), "frame: not a selector: `[` has no counterpart"),
+    "dropped-on": (steps("{act: drag, selector: '#a', value: '#b)'}"), "steps[1].value: not a selector: `)` has no"),
+    "fallback-selector": (
+        rules("on_element_not_found: {fallback_selectors: {'#a': ['#b', '[x=']}}"),
+        "fallback_selectors['#a'][1]: not a selector: `[` has no counterpart",
+    ),
 }
 
 
@@ -214,6 +250,31 @@ FIT = {
         "{act: screenshot, screenshot_id: shot}",
         more="artifacts: [a.txt, a, shot, shot.png]\n",
     ),
+    "domains": steps(
+        "{act: open, url: 'http://www.x/'}", "{act: open, url: '/cart'}", "{act: open, url: about:blank}", more=ONLY_X
+    ),
+    "domain-of-a-run": steps("{act: open, url: 'http://${memory.h}/'}", more="memory: {h: x}\n" + ONLY_X),
+    "domain-of-one-case": steps(
+        "{act: open, url: 'http://${param.n}/'}", more="parametrize: {n: [x, y]}\n" + ONLY_X
+    ),
+    "domain-that-is-meant": steps(
+        "{act: open, url: 'http://y/'}", more=ONLY_X + "expect: {final_state: aborted, code: POLICY_DOMAIN}\n"
+    ),
+    "memory-of-a-step": steps(REMEMBER, "{act: wait, selector: '#a-${memory.k.x}'}"),
+    "memory-of-an-episode": steps(READS, more="episode_id: e\n"),
+    "memory-of-a-dependency": steps(READS, more="dependencies: [B]\n"),
+    "memory-of-a-hook": steps(READS, more="preconditions: [\"mem('nope') == 1\"]\n" + REPAIRED).replace(
+        "error_recovery: {", "repairs: [{memory: {other: 1}}]\nerror_recovery: {"
+    ),
+    "memory-in-criteria": steps("{act: assert, expr: \"${memory.nope} == null\"}"),
+    "memory-that-is-meant": steps(READS, more="expect: {final_state: failed, code: MEMORY_MISSING}\n"),
+    "precondition-of-memory": steps(WAIT, more="memory: {k: 1}\npreconditions: [\"mem('k') == 1\"]\n"),
+    "precondition-of-an-episode": steps(WAIT, more="episode_id: e\npreconditions: [\"mem('k') == 1\"]\n"),
+    "precondition-that-is-meant": steps(
+        WAIT,
+        more="preconditions: [\"mem('k') == 1\"]\n"
+        "expect: {final_state: aborted, error_type: precondition_not_met}\n",
+    ),
     "download-of-any-name": steps("{act: download, selector: '#a'}", more="artifacts: [a.txt]\n"),
 }
 
@@ -221,6 +282,29 @@ FIT = {
 @pytest.mark.parametrize("text", FIT.values(), ids=FIT)
 def test_what_is_fit_is_left_alone(tmp_path: Path, text: str) -> None:
     assert told(tmp_path, text) == []
+
+
+@pytest.mark.parametrize("selector", MALFORMED)
+def test_a_selector_that_is_surely_none_is_told(selector: str) -> None:
+    assert flaw(selector)
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        "#a", "div[x='[']", "a:has-text(\"it's ##\")", "a[href='#']", "li:nth-child(2) > b", "text=a [b", "//a[b",
+        "xpath=//a[", "a\\[b", "'abc", "(//a)[1", "..", "#a >> text=[", "role=button[name='x", "#a-${memory.x",
+        "a /* [ */", "id=a##b",
+    ],
+)  # fmt: skip
+def test_what_may_be_a_selector_is_left_alone(selector: str) -> None:
+    assert flaw(selector) == ""
+
+
+def test_of_a_task_that_runs_inside_of_another_the_memory_is_not_known(tmp_path: Path) -> None:
+    task = loaded(tmp_path, steps(READS, more="preconditions: [\"mem('k') == 1\"]\n"))
+    assert len(list(advice(task))) == 2
+    assert list(advice(task, inner=True)) == []
 
 
 def test_of_the_steps_of_an_agent_nothing_is_known(tmp_path: Path) -> None:

@@ -157,6 +157,7 @@ BROKEN = {
         after("fallback_plan: {enabled: true, alternative_task: X}\n"), "5:32", ("`alternative_task_id`?",)
     ),
     "binding-list": Broken(after("state_bindings: [a]\n"), "5:17", ("expected: a mapping",)),
+    "binding-star": Broken(after("state_bindings: {a: env.x.*.y}\n"), "5:21", ("takes no `*`",)),
     "binding-pathless": Broken(after("state_bindings: {a: env}\n"), "5:21", ("is written `channel.path`",)),
     "repair-empty": Broken(after("repairs: [{}]\n"), "5:11", ("at least one of `memory`",)),
     "repair-key": Broken(after("repairs: [{memroy: {a: 1}}]\n"), "5:12", ("did you mean `memory`?",)),

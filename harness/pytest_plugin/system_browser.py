@@ -1,0 +1,62 @@
+"""pytest-playwright's `page` where only the system's Chromium is installed: the browser that tasks have."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.pytest_plugin.state import STATE
+from harness.settings import BrowserSettings
+
+OWN_CHOICES = ("executable_path", "channel")
+"""Launch options by which a project says itself which browser it wants."""
+
+
+@pytest.fixture(scope="session")
+def launch_browser(
+    launch_browser: Callable[..., Any],
+    browser_type: Any,
+    browser_type_launch_args: Mapping[str, Any],
+    connect_options: Mapping[str, Any] | None,
+    pytestconfig: pytest.Config,
+) -> Callable[..., Any]:
+    """As pytest-playwright has it; where Playwright's own Chromium is not installed, with the system's."""
+    if connect_options or browser_type.name != "chromium":
+        return launch_browser
+
+    def launch(**options: Any) -> Any:
+        all_options, settings = {**browser_type_launch_args, **options}, pytestconfig.stash[STATE].settings.browser
+        own = Path(browser_type.executable_path)
+        return launch_browser(**{**missing(all_options, settings, own, os.environ), **options})
+
+    return launch
+
+
+def missing(
+    options: Mapping[str, Any], settings: BrowserSettings, own: Path, environment: Mapping[str, str]
+) -> dict[str, str]:
+    """The launch option that is needed beside `options`; empty when Playwright finds a browser by itself."""
+    from harness.browser.executable import find  # Playwright is loaded only in a session that needs it
+    from harness.failure import Failed
+
+    if any(options.get(name) for name in OWN_CHOICES):
+        return {}
+    wanted = BrowserSettings(headed=options.get("headless") is False)
+    try:
+        find(wanted, own, {}, which=lambda _: None)
+    except Failed:
+        pass
+    else:
+        return {}
+    try:
+        return {
+            "executable_path": str(
+                find(wanted.model_copy(update={"executable": settings.executable}), own, environment)
+            )
+        }
+    except Failed:
+        return {}  # Playwright says what to install
