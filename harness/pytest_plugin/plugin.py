@@ -12,6 +12,7 @@ import pytest
 from harness.pytest_plugin import hooks, options, system_browser
 from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
 from harness.pytest_plugin.dependencies import WithDependencies, names_of
+from harness.pytest_plugin.interrupted import interrupted_tasks
 from harness.pytest_plugin.lost import report_lost_task
 from harness.pytest_plugin.needs import OPTION
 from harness.pytest_plugin.order import arrange, task_items
@@ -134,12 +135,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         state.close()
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    records = [*_records(terminalreporter), *config.stash[STATE].interrupted]
-    skipped = _skipped(terminalreporter)
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    state, skipped = config.stash[STATE], _skipped(terminalreporter)
+    records = [*_records(terminalreporter), *_interrupted(config, state, exitstatus)]
     if not (records or skipped) or hasattr(config, "workerinput"):
         return
-    state = config.stash[STATE]
     if records:
         write_last_run(state.settings.root / LAST_RUN, state.run_id, records)
     if alluredir := config.getoption("--alluredir", None):
@@ -151,6 +151,13 @@ def _records(terminalreporter: Any) -> list[TaskRecord]:
     """What became of each task; of several attempts (`--reruns`) the last."""
     reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
     return [TaskRecord.model_validate(report.taskspec) for report in reports if hasattr(report, "taskspec")]
+
+
+def _interrupted(config: pytest.Config, state: State, exitstatus: int) -> list[TaskRecord]:
+    """The tasks that Ctrl-C ended; those of xdist's workers, which are gone by now, by the reports they left."""
+    if config.getoption("numprocesses", None) and exitstatus == pytest.ExitCode.INTERRUPTED:
+        return list(interrupted_tasks(state.settings.artifacts, state.run_id))
+    return state.interrupted
 
 
 def _skipped(terminalreporter: Any) -> list[tuple[str, str]]:

@@ -37,7 +37,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     result, interrupted = _result(state, plan, request.config)
     harness = state.harness()
     state.done[plan.task_id] = reached(plan.spec, result)
-    unexpected = plan.spec.expect is not None and not state.done[plan.task_id]
+    unexpected = plan.spec.expect is not None and not state.done[plan.task_id] and interrupted is None
     AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
     record = task_record(plan, result, harness.redactor, unexpected=unexpected)
     if interrupted is not None:

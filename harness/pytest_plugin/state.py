@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.plan import new_run_id
+from harness.pytest_plugin.interrupted import end_in_order
 from harness.reporting.progress import Progress
 from harness.reporting.task_record import TaskRecord
 from harness.settings import Settings
@@ -50,7 +49,7 @@ class State:
             from harness.wiring import SyncHarness  # Playwright is loaded only in a session that runs a task
 
             self._harness = SyncHarness(self.settings, self.run_id)
-            _end_in_order()
+            end_in_order()
             if named := self.chosen or self.settings.agent:
                 self._harness.check_agent(named)
         return self._harness
@@ -72,10 +71,3 @@ class State:
 
 
 STATE: pytest.StashKey[State] = pytest.StashKey()
-
-
-def _end_in_order() -> None:
-    """SIGTERM (a CI system that cancels) ends the run as Ctrl-C does: with its reports, and nothing left behind."""
-    main = threading.current_thread() is threading.main_thread()
-    if main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, signal.default_int_handler)

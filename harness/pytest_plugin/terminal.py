@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from harness.pytest_plugin.interrupted import CODE as INTERRUPTED
 from harness.pytest_plugin.state import State
 from harness.reporting.names import shown_path
 from harness.reporting.progress import Progress
@@ -37,8 +38,9 @@ class Terminal(io.TextIOBase):
         with capture.global_and_fixture_disabled() if capture else contextlib.nullcontext():
             stream = sys.__stdout__
             if stream is not None:
-                stream.write(text)
-                stream.flush()
+                with contextlib.suppress(OSError):  # a terminal that was closed; the run ends in order all the same
+                    stream.write(text)
+                    stream.flush()
         return len(text)
 
     def room(self) -> int:
@@ -65,11 +67,17 @@ def write_summary(
     """`skipped`: task ids and reasons."""
     terminalreporter.section("tasks")
     for record in records:
-        if record.code == "INTERRUPTED":
+        if record.code == INTERRUPTED:
             place = shown_path(Path(record.artifacts)) if record.artifacts else "none"
             terminalreporter.write_line(f"interrupted: {record.task_id}; its report: {place}")
-    for line in summary_lines(records, settings.artifacts, alluredir, skipped):
+    for line in summary_lines(records, settings.artifacts, alluredir, skipped, command()):
         terminalreporter.write_line(line)
+
+
+def command() -> str:
+    """What `harness` is called here: by its path in an environment below this folder, which need not be activated."""
+    path = shown_path(Path(sys.executable).with_name("harness"))
+    return "harness" if Path(path).is_absolute() else path
 
 
 def environment(config: pytest.Config, state: State) -> dict[str, str]:

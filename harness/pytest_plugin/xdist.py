@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.failure import Failed
+from harness.pytest_plugin.interrupted import end_in_order
 from harness.pytest_plugin.order import groups
 from harness.pytest_plugin.state import STATE, State
 from harness.spec.load import Loaded, is_task_file, load_file
@@ -33,7 +34,10 @@ class XdistHooks:
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """The controller owns the services: it starts them when a worker has found tasks, before the first one runs."""
         state: State = node.config.stash[STATE]
-        if state.settings.services and any(map(_of_task, ids)):
+        if not any(map(_of_task, ids)):
+            return
+        end_in_order()
+        if state.settings.services:
             with contextlib.suppress(Failed, ValueError, OSError):  # each task reports it
                 state.harness().start()
 

@@ -60,7 +60,7 @@ def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
         yield from _failed_requests(folder / "network_logs.har")
         yield from (Content.of(path) for path in sorted((folder / "files").rglob("*")) if path.is_file())
     if result.score is not None:
-        yield Content("score", CSV, "csv", data=redactor.text(_score(result.score)))
+        yield Content("score", CSV, "csv", data=_score(result.score, redactor))
     if result.warnings:
         lines = (f"step {w.step_index}: {w.type}: {w.message}" for w in result.warnings)
         yield Content("warnings", TEXT, "txt", data=redactor.text("\n".join(lines)))
@@ -84,14 +84,16 @@ def _there(folder: Path, names: tuple[str, ...]) -> Iterator[Content]:
             yield Content(name, mime, extension, folder / file)
 
 
-def _score(score: Score) -> str:
-    """A table: the metrics, each part with its weight, and the whole."""
+def _score(score: Score, redactor: Redactor) -> str:
+    """A table: the metrics, each part with its weight, and the whole. Redacted before CSV doubles the quotes."""
+    rows = [
+        ("part", "weight", "value", "required", "why"),
+        *((part.name, f"{part.weight:g}", int(part.met), part.required, part.reason) for part in score.parts),
+        *((name, "", f"{value:g}", "", "rubric") for name, value in score.rubrics.items()),
+        ("score", "", f"{score.total:g}", "", ""),
+    ]
     table = io.StringIO()
-    rows = csv.writer(table)
-    rows.writerow(("part", "weight", "value", "required", "why"))
-    rows.writerows((part.name, f"{part.weight:g}", int(part.met), part.required, part.reason) for part in score.parts)
-    rows.writerows((name, "", f"{value:g}", "", "rubric") for name, value in score.rubrics.items())
-    rows.writerow(("score", "", f"{score.total:g}", "", ""))
+    csv.writer(table).writerows([redactor.text(str(cell)) for cell in row] for row in rows)
     return table.getvalue()
 
 

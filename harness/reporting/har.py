@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
 from harness.ports import Json
 from harness.reporting.bodies import redact_base64, redact_body, redact_url
@@ -44,7 +45,8 @@ def _message(message: Json, redactor: Redactor) -> Json:
         if key in message:
             masked[key] = redact_url(str(message[key]), redactor)
     if "queryString" in message:
-        masked["queryString"] = [_pair(pair, redactor) for pair in message["queryString"]]
+        query = str(masked.get("url", "")).partition("#")[0].partition("?")[2]
+        masked["queryString"] = _pairs(message["queryString"], query, redactor)
     for key in ("postData", "content"):
         if isinstance(message.get(key), dict):
             masked[key] = _body(message[key], redactor)
@@ -56,6 +58,17 @@ def _header(header: Json, redactor: Redactor) -> Json:
     name, value = str(header.get("name", "")), str(header.get("value", ""))
     secret = name.lower() in HEADERS or is_secret_name(name)
     return {**header, "name": redactor.text(name), "value": MARK if secret else redact_url(value, redactor)}
+
+
+def _pairs(pairs: Json, redacted: str, redactor: Redactor) -> Json:
+    """The pairs of an address or a form. They are read anew from its redacted text when a secret was in there:
+
+    a `&`, `=` or `+` of the secret has left pieces in the pairs that do not show where they come from.
+    """
+    if MARK in redacted:
+        found = parse_qsl(redacted, keep_blank_values=True)
+        pairs = [{"name": name, "value": value} for name, value in found]
+    return [_pair(pair, redactor) for pair in pairs]
 
 
 def _pair(pair: Json, redactor: Redactor) -> Json:
@@ -71,7 +84,7 @@ def _body(body: Json, redactor: Redactor) -> Json:
         change = redact_base64 if body.get("encoding") == "base64" else redact_body
         masked["text"] = change(text, mime, redactor)
     if "params" in body:
-        masked["params"] = [_pair(pair, redactor) for pair in body["params"]]
+        masked["params"] = _pairs(body["params"], str(masked.get("text", "")), redactor)
     treated = {"text", "params"}
     return {key: value if key in treated else redactor.strings(value) for key, value in masked.items()}
 

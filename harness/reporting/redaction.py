@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from harness.ports import Json
+from harness.reporting.cut import Cut
 from harness.reporting.secrets import is_secret_name, spellings
 
 MARK = "[redacted]"
@@ -26,6 +27,7 @@ class Redactor:
         self._secrets: frozenset[str] = frozenset()
         self._words: re.Pattern[str] | None = None
         self._bytes: re.Pattern[bytes] | None = None
+        self._cut = Cut(())
         self.learn(secrets)
 
     def learn(self, secrets: Iterable[str]) -> None:
@@ -36,7 +38,10 @@ class Redactor:
         words = sorted(set().union(*map(spellings, more)), key=lambda word: (-len(word), word))
         self._secrets = more
         self._words = re.compile("|".join(map(re.escape, words))) if words else None
-        self._bytes = re.compile(b"|".join(re.escape(word.encode()) for word in words)) if words else None
+        self._bytes = (
+            re.compile(b"|".join(re.escape(word.encode("utf-8", "replace")) for word in words)) if words else None
+        )
+        self._cut = Cut(words)
 
     def plus(self, secrets: Iterable[str]) -> Redactor:
         """This one, and more secrets."""
@@ -45,7 +50,7 @@ class Redactor:
 
     def text(self, text: str) -> str:
         if self._words:
-            text = self._words.sub(MARK, text)
+            text = self._cut.sub(MARK, self._words.sub(MARK, text))
         for pattern in self._compiled:
             text = pattern.sub(lambda found: MARK if found.group() else "", text)
         return text

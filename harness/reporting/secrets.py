@@ -6,6 +6,7 @@ import base64
 import html
 import json
 import re
+import string
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
@@ -16,6 +17,10 @@ _SHORTEST_ENCODED = 6
 _ANYWHERE = re.compile(r"passw|passphrase|secret|token|api[-_ ]?key|credential", re.IGNORECASE)
 _WORDS = frozenset({"pin", "pwd", "pw", "pass", "otp", "cvv", "cvc", "puk", "tan"})
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_ENCODED = {"path": ' "<>^`{|}', "query": " \"<>'", "fragment": ' "<>`'}
+"""What Chromium writes as %XX in each part of an address, besides controls and what is not ASCII; never a `%`."""
+_NEXT_PART = {("path", "?"): "query", ("path", "#"): "fragment", ("query", "#"): "fragment"}
+_DROPPED = str.maketrans("", "", "\t\r\n")
 
 
 def is_secret_name(name: str) -> bool:
@@ -24,24 +29,65 @@ def is_secret_name(name: str) -> bool:
 
 
 def spellings(secret: str) -> set[str]:
-    """Every way a secret is written: plain, in URLs, in JSON, in HTML, in base64 at any offset."""
+    """Every way a secret is written: plain, in URLs, JSON, HTML and Python, in base64 at any offset."""
     if len(secret) < SHORTEST:
         return set()
-    found = {secret, html.escape(secret), html.escape(secret, quote=False), *_quoted(secret)}
+    found = {secret, *_in_html(secret), *_as_literal(secret), *_quoted(secret)}
     for text in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
         found |= {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
-    return found | set(_encoded(secret))
+    return {word for word in found if len(word) >= SHORTEST} | set(_encoded(secret))
+
+
+def _in_html(secret: str) -> Iterator[str]:
+    """As Python and templates write it, and as Chromium does, which escapes quotes only where it must."""
+    plain = html.escape(secret, quote=False)
+    for text in (plain, plain.replace("\xa0", "&nbsp;")):
+        inside = text.replace('"', "&quot;")
+        yield from (text, inside, inside.replace("&lt;", "<").replace("&gt;", ">"))
+    yield html.escape(secret)
+    yield plain.replace('"', "&#34;").replace("'", "&#39;")
+
+
+def _as_literal(secret: str) -> Iterator[str]:
+    """As `repr` writes it, whichever quotes stand around it, and as a criterion does."""
+    whole = repr("'\"" + secret)[4:-1]
+    yield from (whole, whole.replace("\\'", "'"))
+    yield from (secret.replace("\\", "\\\\").replace(mark, "\\" + mark) for mark in "'\"")
 
 
 def _quoted(secret: str) -> Iterator[str]:
-    for text in (quote(secret), quote(secret, safe=""), quote_plus(secret), quote(secret, safe="~()*!'")):
+    lines = secret.replace("\r\n", "\n").replace("\n", "\r\n")
+    texts = {_in_address(secret, part) for part in _ENCODED}
+    for text in (secret, lines):
+        texts |= {quote(text, safe=safe, errors="replace") for safe in ("/", "", "~()*!'")}
+        texts |= {quote_plus(text, errors="replace"), *_in_form(text)}
+    for text in texts:
         yield text
         yield re.sub("%[0-9A-F]{2}", lambda found: found.group().lower(), text)
 
 
+def _in_form(text: str) -> Iterator[str]:
+    """As Chromium sends a form: of a page in UTF-8, or in the western alphabet that a page without a charset has."""
+    yield quote_plus(text, safe="*", errors="replace").replace("~", "%7E")
+    yield quote_plus(text, safe="*", encoding="cp1252", errors="xmlcharrefreplace").replace("~", "%7E")
+
+
+def _in_address(secret: str, part: str) -> str:
+    """As Chromium shows it in `location.href` when it begins in this part of the address."""
+    written = ""
+    for letter in secret.translate(_DROPPED):
+        part = _NEXT_PART.get((part, letter), part)
+        if part == "path" and letter == "\\":
+            written += "/"
+        else:
+            plain = letter in string.printable and letter not in _ENCODED[part]
+            written += letter if plain else quote(letter, safe="", errors="replace")
+    return written
+
+
 def _encoded(secret: str) -> Iterator[str]:
     """The base64 letters that only depend on the secret, wherever it stands in the encoded text."""
-    data = secret.encode()
+    data = secret.encode("utf-8", "replace")
     for offset in range(3):
         whole = (offset + len(data)) * 8 // 6
         first = -(-offset * 8 // 6)

@@ -32,34 +32,55 @@ def summary_lines(
     artifacts: Path | None = None,
     allure: Path | None = None,
     skipped: Sequence[tuple[str, str]] = (),
+    command: str = "harness",
 ) -> list[str]:
     """Plain lines; nothing for a run without tasks. `allure` is the results folder, when there is one.
 
-    `skipped`: ids of the tasks that were left out, and why.
+    `skipped`: ids of the tasks that were left out, and why. `command`: what the command line is called here.
     """
     if not (records or skipped):
         return []
     lines = [_counts(records, len(skipped)), *_scores(records), *_skipped(skipped)]
     lines += [*_warnings(records), *_healed(records)]
-    if artifacts is not None and any(not record.ok for record in records):
-        lines.append(f"artifacts: {shown_path(artifacts)}")
+    if artifacts is not None:
+        lines += _artifacts(records, artifacts)
     if allure is not None:
-        lines.append(f"Allure results: {shown_path(allure)} (build the report: harness report)")
+        lines.append(f"Allure results: {shown_path(allure)} (build the report: {command} report)")
     return lines
 
 
 def _counts(records: Sequence[TaskRecord], skipped: int) -> str:
     """Each task is counted once."""
-    unexpected = sum(record.unexpected for record in records)
-    expected = sum(record.expected and not record.unexpected for record in records)
-    parts = [*_states([record for record in records if not (record.expected or record.unexpected)])]
-    if expected:
+    kinds = Counter(map(_kind, records))
+    parts = [*_states([record for record in records if not _kind(record)])]
+    if expected := kinds["expected"]:
         parts.append(f"{expected} failed as expected")
-    if unexpected:
+    if unexpected := kinds["unexpected"]:
         parts.append(f"{unexpected} unexpected outcome{'s' if unexpected > 1 else ''}")
+    if interrupted := kinds["interrupted"]:
+        parts.append(f"{interrupted} interrupted")
     if skipped:
         parts.append(f"{skipped} skipped")
     return f"tasks: {len(records) + skipped}: {', '.join(parts)}"
+
+
+def _kind(record: TaskRecord) -> str:
+    """What says more of a task than its final state; empty for most."""
+    if record.code == "INTERRUPTED":
+        return "interrupted"
+    return "unexpected" if record.unexpected else "expected" if record.expected else ""
+
+
+def _artifacts(records: Sequence[TaskRecord], place: Path) -> Iterator[str]:
+    """Where the reports are; in a green run, why there are any."""
+    failed = [record for record in records if not record.ok]
+    if not failed:
+        return
+    why = ""
+    if all(_kind(record) == "expected" for record in failed):
+        several = "reports: failures that their tasks expect"
+        why = f" ({len(failed)} {'report: a failure that its task expects' if len(failed) == 1 else several})"
+    yield f"artifacts: {shown_path(place)}{why}"
 
 
 def _states(records: Sequence[TaskRecord]) -> Iterator[str]:

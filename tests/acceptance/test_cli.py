@@ -133,6 +133,39 @@ def test_validate_knows_the_agents_of_the_project(tmp_path: Path) -> None:
     assert harness("validate", ".", cwd=tmp_path).returncode == 0
 
 
+def test_validate_takes_an_agent_and_knows_the_settings_one(tmp_path: Path) -> None:
+    (tmp_path / "a.task.yaml").write_text(GOOD.partition("steps")[0], "utf-8")
+    agents = "[tool.harness.agents.words]\npython = 'a:b'\n[tool.harness.agents.mine]\npython = 'a:c'\n"
+    (tmp_path / "pyproject.toml").write_text(agents, "utf-8")
+    hint = 'there are 2 agents (words, mine): say agent = "words" in [tool.harness], or `--agent NAME`'
+    assert hint in harness("validate", ".", cwd=tmp_path).stderr
+    assert harness("validate", ".", "--agent", "mine", cwd=tmp_path).returncode == 0
+    assert "steps: no steps" in harness("validate", ".", "--agent", "scripted", cwd=tmp_path).stderr
+    found = harness("validate", ".", "--agent", "wrds", cwd=tmp_path)
+    assert found.returncode == 1
+    assert "--agent: There is no agent `wrds`" in found.stderr
+    (tmp_path / "pyproject.toml").write_text(f"[tool.harness]\nagent = 'wrds'\n{agents}", "utf-8")
+    found = harness("validate", ".", cwd=tmp_path)
+    assert found.returncode == 1
+    assert "pyproject.toml: tool.harness.agent: There is no agent `wrds`" in found.stderr
+    assert "did you mean `words`?" in found.stderr
+
+
+def test_validate_knows_the_hosts_of_the_project_and_who_runs_inside_of_whom(tmp_path: Path) -> None:
+    service = "[tool.harness.services.s]\ncommand = ['x']\nhosts = { 'shop.local' = 1 }\nhealth = 'http://shop.local/'\n"
+    (tmp_path / "pyproject.toml").write_text(service, "utf-8")
+    slip = GOOD.replace("shop.local", "shop.locl") + "success_criteria: [\"exists('#a')\"]\n"
+    (tmp_path / "a.task.yaml").write_text(slip, "utf-8")
+    found = harness("validate", ".", cwd=tmp_path)
+    assert found.returncode == 0
+    assert "hint: did you mean `shop.local`?" in found.stderr
+    needy = slip.replace("A-1", "B-1").replace("locl", "local") + "preconditions: [\"mem('k') == 1\"]\n"
+    (tmp_path / "a.task.yaml").write_text(needy, "utf-8")
+    assert "preconditions[0]: never holds" in harness("validate", ".", cwd=tmp_path).stderr
+    (tmp_path / "b.task.yaml").write_text(GOOD + "fallback_plan: {enabled: true, alternative_task_id: B-1}\n", "utf-8")
+    assert "never holds" not in harness("validate", ".", cwd=tmp_path).stderr
+
+
 def test_validate_tells_of_settings_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "a.task.yaml").write_text(GOOD, "utf-8")
     (tmp_path / "b.task.yaml").write_text(GOOD.replace("A-1", "B-1"), "utf-8")

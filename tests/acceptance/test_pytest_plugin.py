@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 import xml.etree.ElementTree as ET
@@ -375,9 +376,10 @@ def test_allure_has_steps_labels_and_attachments(project: Project) -> None:
     assert {"environment.properties", "categories.json", "allurerc.mjs"} <= {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_tasks_leave_a_report_and_no_process(project: Project, number: signal.Signals) -> None:
-    project.task("A-1", steps=[OPEN, {"act": "wait", "value": 60}], timeout=120)
+    declared = {"final_state": "failed", "error_type": "assertion_failed"}
+    project.task("A-1", steps=[OPEN, {"act": "wait", "value": 60}], timeout=120, expect=declared)
     process = project.start("--alluredir", "allure")
     family = _family_with_browser(process.pid)
     process.send_signal(number)
@@ -386,6 +388,7 @@ def test_interrupted_tasks_leave_a_report_and_no_process(project: Project, numbe
     assert (report["final_state"], report["code"]) == ("aborted", "INTERRUPTED")
     assert process.returncode == pytest.ExitCode.INTERRUPTED
     assert "interrupted: A-1" in output
+    assert "tasks: 1: 1 interrupted" in output
     (document,) = [json.loads(path.read_text("utf-8")) for path in (project.path / "allure").glob("*-result.json")]
     assert document["status"] == "broken"
     last_run = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
@@ -394,12 +397,29 @@ def test_interrupted_tasks_leave_a_report_and_no_process(project: Project, numbe
     assert not alive, output
 
 
-def _family_with_browser(pid: int) -> list[psutil.Process]:
-    """The process's descendants, once its browser shows a page."""
+def test_interrupted_tasks_of_workers_are_named(project: Project) -> None:
+    for task_id in ("A-1", "B-2"):
+        project.task(task_id, steps=[OPEN, {"act": "wait", "value": 60}], timeout=120)
+    process = project.start("-n", "2")
+    family = _family_with_browser(process.pid, renderers=2)
+    os.killpg(process.pid, signal.SIGTERM)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    assert "interrupted: A-1; its report: errors/A-1" in output
+    assert "interrupted: B-2; its report: errors/B-2" in output
+    assert "tasks: 2: 2 interrupted" in output
+    last_run = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
+    assert [result["code"] for result in last_run["results"]] == ["INTERRUPTED", "INTERRUPTED"]
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert not alive, output
+
+
+def _family_with_browser(pid: int, renderers: int = 1) -> list[psutil.Process]:
+    """The process's descendants, once its browsers show so many pages."""
     until = time.monotonic() + 30
     while time.monotonic() < until:
         family = psutil.Process(pid).children(recursive=True)
-        if any("--type=renderer" in " ".join(_command(p)) for p in family):
+        if sum("--type=renderer" in " ".join(_command(p)) for p in family) >= renderers:
             time.sleep(1)
             return psutil.Process(pid).children(recursive=True)
         time.sleep(0.1)

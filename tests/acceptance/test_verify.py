@@ -23,6 +23,13 @@ def test_a_sound_task(project: Project) -> None:
     assert not list((project.path / "errors").glob("SOUND*"))
 
 
+def test_of_a_task_without_steps_doing_nothing_is_tried_whoever_its_agent_is(project: Project) -> None:
+    project.task("OPEN", steps=[], success_criteria=REAL)
+    done = verify(project)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("1 task, 1 sound\n1 without steps: what an agent would do there was not tried\n")
+
+
 def test_a_task_that_passes_for_doing_nothing(project: Project) -> None:
     project.task("HOLLOW", success_criteria=["json('env', 'shop.orders.O-9') == null"])
     done = verify(project)

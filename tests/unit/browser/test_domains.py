@@ -27,6 +27,11 @@ def test_resolve(url: str, base: str | None, absolute: str) -> None:
     assert domains.resolve(url, base) == absolute
 
 
+def test_a_host_without_its_scheme_is_offered_with_it() -> None:
+    with pytest.raises(Failed, match=r"no base_url is set for a relative URL; did you mean http://shop\.local/ \?"):
+        domains.resolve("shop.local/", None)
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -46,6 +46,23 @@ def test_everything() -> None:
     ]
 
 
+def test_what_a_green_run_leaves_is_explained() -> None:
+    expected = record(final_state="failed", expected=True)
+    assert summary_lines([record(), expected], Path("errors"))[1:] == [
+        "artifacts: errors (1 report: a failure that its task expects)"
+    ]
+    assert summary_lines([expected, expected], Path("errors"))[1:] == [
+        "artifacts: errors (2 reports: failures that their tasks expect)"
+    ]
+
+
+def test_an_interrupted_task_is_nothing_else() -> None:
+    ended = record(final_state="aborted", code="INTERRUPTED", unexpected=True)
+    assert summary_lines([record(), ended], Path("errors")) == [
+        "tasks: 2: 1 completed, 1 interrupted", "artifacts: errors",
+    ]  # fmt: skip
+
+
 def test_a_green_run_is_one_line() -> None:
     assert summary_lines([record()], Path("errors")) == ["tasks: 1: 1 completed"]
 

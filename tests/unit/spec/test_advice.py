@@ -138,7 +138,7 @@ UNWISE = {
     "memory_keys": (steps(WAIT, more="memory_keys: [k]\n"), "3:15 memory_keys[0]: no step remembers it"),
     "artifacts": (steps(WAIT, more="artifacts: [a.txt]\n"), "artifacts[0]: no step keeps a file of this name"),
     # domains
-    "domain": (steps(WAIT, more="allowed_domains: [a.x, y]\n"), "5:17 steps[0].url: x is outside of `allowed_domains`"),
+    "domain": (steps(WAIT, more="allowed_domains: [a.x, y]\n"), "5:22 steps[0].url: x is outside of `allowed_domains`"),
     "domain-of-api": (
         steps("{act: api, url: 'https://Y:8/${memory.p}'}", more="memory: {p: 1}\nallowed_domains: [x]\n"),
         "steps[1].url: y is outside of `allowed_domains`: the step ends the task with POLICY_DOMAIN",
@@ -150,7 +150,7 @@ UNWISE = {
     # memory
     "memory-of-nobody": (
         steps("{act: type, selector: '#a', value: 'is ${memory.nope}'}", more="memory: {node: 1}\n"),
-        "5:40 steps[1].value: `memory` has no `nope` and no step remembers it: always MEMORY_MISSING",
+        "6:44 steps[1].value: `memory` has no `nope` and no step remembers it: always MEMORY_MISSING",
     ),
     "memory-deep": (
         steps("{act: wait, selector: '#a-${memory.k.y}'}", "{act: wait, selector: '#a', remember: {k.x: '1'}}"),
@@ -158,7 +158,7 @@ UNWISE = {
     ),
     "precondition-of-nobody": (
         steps(WAIT, more="memory: {k: 2}\npreconditions: [\"exists('#a')\", \"mem('k') == 1\"]\n"),
-        "4:32 preconditions[1]: never holds: memory is not so before the first step",
+        "4:33 preconditions[1]: never holds: memory is not so before the first step",
     ),
     # selectors that are none
     "selector": (steps("{act: click, selector: '##q'}"), "5:28 steps[1].selector: not a selector: `##`"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.spec import yaml_reader
 from harness.spec.problems import Way
-from harness.spec.text import Span, UnreadableError
+from harness.spec.text import Span, UnreadableError, line_and_column
 from harness.spec.yaml_reader import read_yaml
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="\ufffe\uffff\ufeff"), max_size=12)
@@ -119,3 +119,30 @@ def test_every_place_in_a_text_holds_its_value(value: Any) -> None:
             assert text[span.start] in "[{"
         else:
             assert json.loads(text[span.start : span.end]) == part
+
+
+COMMENT = "in YAML ` #` begins a comment: put the text in quotes"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "hint"),
+    [
+        ("steps:\n  - {act: click, selector: #add}\n", (2, 28), COMMENT),
+        ("steps:\n  - {act: click, selector: #add}\n  - {act: open}\n", (2, 28), COMMENT),
+        ("steps:\n  - {act: click,\n     selector: #add,\n     force: true}\n", (3, 16), COMMENT),
+        ("tags: [it's, 'a #', #b]\nx: 1\n", (1, 21), COMMENT),
+        ("tags: [a, # fine\n  b]\nx: [c, d}\n", (3, 9), "look at indentation, quotes and brackets here and in the"),
+        ("x: 1 # {fine\ny: [c, d}\n", (2, 9), "look at indentation, quotes and brackets here and in the"),
+        ("task_id: T\n  goal: x\n", (2, 7), "`goal` is indented deeper than `task_id` above it: begin both in column 1"),
+        ("s:\n  - act: open\n\n     url: x\n", (4, 9), "`act` above it: begin both in column 5"),
+        ("goal: buy: it\n", (1, 10), "put the value in quotes"),
+        ("a: 1\ngoal: buy: it\n", (2, 10), "put the value in quotes"),
+        ("a: 1\n  goal: buy: it\n", (2, 7), "begin both in column 1"),
+    ],
+)
+def test_the_hint_is_for_the_slip_that_was_made(text: str, place: tuple[int, int], hint: str) -> None:
+    with pytest.raises(UnreadableError) as caught:
+        read_yaml(text)
+    (flaw,) = caught.value.flaws
+    assert hint in flaw.hint
+    assert line_and_column(text, flaw.offset) == place
