@@ -30,8 +30,6 @@ CHECKS: tuple[tuple[str, ...], ...] = (
 INTERRUPTED = 130
 USAGE = 2
 RESULTS = "allure-results"
-TASKS_WERE_RUN = (0, 1)
-"""pytest's exit codes for passed and failed; with the others there is nothing to report."""
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.compile import compile_plan
@@ -28,6 +28,8 @@ class Verdict:
     source: str
     wrong: str = ""
     """Why it does not do what it declares; empty: it does."""
+    kept: str = ""
+    """The task whose failure was kept under `errors/`; empty: there is none."""
     hollow: bool = False
     """It passes with no steps at all: it tests nothing."""
     idle: tuple[str, ...] = ()
@@ -39,33 +41,57 @@ class Verdict:
 
 
 def verify(tasks: Sequence[Loaded], harness: SyncHarness) -> Iterator[Verdict]:
-    """Run each task with no steps, then as written; both in a world where the tasks it depends on have run."""
+    """Run each task with no steps, then as written, both after what it depends on and its episode's earlier tasks."""
     known, graph = {task.spec.task_id: task for task in tasks}, dependencies(tasks)
+    order = _with_episodes(tasks, graph)
     for task in tasks:
-        before = [known[task_id] for task_id in _before(task.spec.task_id, graph)]
-        yield _verdict(task, before, harness)
+        wanted = set(_before(task.spec.task_id, graph))
+        before = [known[task_id] for task_id in _before(task.spec.task_id, order)]
+        yield _verdict(task, before, wanted, harness)
 
 
-def _verdict(task: Loaded, before: Sequence[Loaded], harness: SyncHarness) -> Verdict:
+def _with_episodes(tasks: Sequence[Loaded], graph: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """What each task follows: its dependencies, and the tasks of its episode that pytest runs earlier."""
+    episodes: dict[str | None, list[str]] = {}
+    order: dict[str, list[str]] = {}
+    known = {task.spec.task_id: task.spec for task in tasks}
+    for task in sorted(tasks, key=lambda task: task.spec.priority):
+        for name in (*_before(task.spec.task_id, graph), task.spec.task_id):
+            if name in order:
+                continue
+            earlier = episodes.setdefault(known[name].episode_id, []) if known[name].episode_id else []
+            order[name] = [*graph[name], *(other for other in earlier if other not in graph[name])]
+            earlier.append(name)
+    return order
+
+
+def _verdict(task: Loaded, before: Sequence[Loaded], wanted: Collection[str], harness: SyncHarness) -> Verdict:
+    """`before` runs first; of it the `wanted` ones must do what they should."""
     spec, label = task.spec, (task.spec.task_id, task.source)
     try:
         plan = _plan(task, harness, spec.task_id)
         for other in before:
+            name = other.spec.task_id
             result = harness.run(_plan(other, harness, spec.task_id), _silent)
-            if not reached(other.spec, result):
+            if name in wanted and not reached(other.spec, result):
                 why = harness.redactor.text(_why(other, result))
-                return Verdict(*label, wrong=f"{other.spec.task_id}, which it depends on, {why}")
+                return Verdict(*label, wrong=f"{name}, which it depends on, {why}", kept=_kept(result))
     except SpecError as error:
         return Verdict(*label, wrong=str(error))
     nothing = harness.run(_nothing(plan), _silent)
     if nothing.artifacts is not None:
         shutil.rmtree(nothing.artifacts, ignore_errors=True)
-    wrong = ""
+    wrong = kept = ""
     if spec.steps:
         result = harness.run(plan, _silent)
-        wrong = "" if reached(spec, result) else harness.redactor.text(_why(task, result))
+        if not reached(spec, result):
+            wrong, kept = harness.redactor.text(_why(task, result)), _kept(result)
     idle = tuple(map(harness.redactor.text, _idle(plan, nothing)))
-    return Verdict(*label, wrong=wrong, hollow=reached(spec, nothing), idle=idle)
+    return Verdict(*label, wrong=wrong, kept=kept, hollow=reached(spec, nothing), idle=idle)
+
+
+def _kept(result: TaskResult) -> str:
+    return result.task_id if result.artifacts is not None else ""
 
 
 def _plan(task: Loaded, harness: SyncHarness, for_task: str) -> Plan:

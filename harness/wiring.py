@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
@@ -27,6 +26,7 @@ from harness.record import TaskResult
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.redaction import Redactor
 from harness.resilience import SystemClock
+from harness.scratch import temporary_folder
 from harness.services import Services
 from harness.settings import Settings
 from harness.sync import Caller, LoopThread
@@ -54,7 +54,7 @@ class Harness:
         self.clock = SystemClock()
         self.services = Services(settings.services, root=settings.root, logs=state / "logs", clock=self.clock)
         self.channels = Channels(settings.channels, hosts=self.services.hosts, root=settings.root)
-        self._temp = tempfile.TemporaryDirectory(prefix="taskspec-", ignore_cleanup_errors=True)
+        self._temp = temporary_folder(self.clock)
         self.browsers = Browsers(settings.browser, self.clock, temp=Path(self._temp.name))
         self.agents = Agents(settings.agents, settings.root)
         self.memory = MemoryStore(Path(self._temp.name) / "memory.sqlite3")

@@ -184,20 +184,20 @@ class PageWatch:
             exchange.error = text
             if frame:
                 frame.failed(exchange)
-        place = request.url[:LINE_LENGTH]
+        place = _bounded(request.url)
         self.lines.append(Line("ERROR", f"Failed to load resource: {text} {place}", failed_url=request.url))
         if self._report:
             self._report(request.url, text)
 
     def _on_console(self, message: ConsoleMessage) -> None:
         level = "WARNING" if message.type == "warning" else message.type.upper()
-        self.lines.append(Line(level, message.text[:LINE_LENGTH], _place(message.location)))
+        self.lines.append(Line(level, _bounded(message.text), _place(message.location)))
 
     def _on_page_error(self, error: WebError) -> None:
-        self.lines.append(Line("ERROR", f"Uncaught {str(error.error)[:LINE_LENGTH]}"))
+        self.lines.append(Line("ERROR", f"Uncaught {_bounded(str(error.error))}"))
 
     def _complain(self, text: str) -> None:
-        self.lines.append(Line("WARNING", text[:LINE_LENGTH]))
+        self.lines.append(Line("WARNING", _bounded(text)))
 
 
 def _frameless(request: Request) -> bool:
@@ -212,3 +212,8 @@ def _frameless(request: Request) -> bool:
 
 def _place(location: Any) -> str:
     return f"{location['url']}:{location['lineNumber']}" if location.get("url") else ""
+
+
+def _bounded(text: str) -> str:
+    """With a sign where it was cut: what is redacted later must see that something is missing."""
+    return text if len(text) <= LINE_LENGTH else text[: LINE_LENGTH - 1] + "…"

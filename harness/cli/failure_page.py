@@ -6,14 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.cli.attempt_lines import attempt_lines, choosing
 from harness.cli.kept import Kept, when
 from harness.report import ErrorReport
+from harness.reporting.console import shown_value
 from harness.reporting.names import shown_path
-from harness.reporting.table import numbered, place, shortened
-
-STEPS = 6
-"""Lines of the trace that are shown: those before the failure, and the failing step's."""
-_STANDING = frozenset({"url", "screenshot_id", "dom_snapshot_id", "memory_snapshot", "env_snapshot"})
+from harness.reporting.table import numbered, place
 
 
 def page(kept: Kept, width: int) -> str:
@@ -30,8 +28,12 @@ def headline(report: ErrorReport) -> str:
 
 def _where(report: ErrorReport) -> str:
     total = report.metrics.steps_total if report.metrics else None
+    if report.code == "INCOMPLETE":
+        return "at the end"
+    if choosing(report):
+        return f"while choosing step {report.step_index}"
     if report.step_index < 0:
-        return "before the first step"
+        return "at a precondition" if report.code == "PRECONDITION_NOT_MET" else "before the first step"
     if total is None:
         return f"at step {report.step_index}"
     words = {"end": "at the success criteria"}
@@ -44,10 +46,12 @@ def _lines(kept: Kept, width: int) -> Iterator[str]:
     if report.source:
         yield f"  {report.source}"
     yield f"  {when(report):%Y-%m-%d %H:%M:%S}, run {kept.run}{_metrics(report)}"
-    yield from _steps(kept, width)
+    yield from attempt_lines(kept, width)
     yield from _list("tried", report.tried if report.recovery_attempted else ())
     yield from _text("message", report.error_message)
     yield from _comparison(report)
+    yield from _list("matches", _matches(report))
+    yield from _list("faults injected by the task", report.faults)
     yield from _text("hint", report.hint)
     yield from _list("warnings", [f"{each.get('type')}: {each.get('message', '')}" for each in report.warnings])
     yield from _surroundings(report)
@@ -64,43 +68,26 @@ def _metrics(report: ErrorReport) -> str:
     return f": {done}{retries}"
 
 
-def _steps(kept: Kept, width: int) -> Iterator[str]:
-    """The last attempts; the trace has them all."""
-    steps = kept.steps[-STEPS:]
-    if not steps:
-        return
-    act = max(len(str(step.get("act", ""))) for step in steps)
-    if len(kept.steps) > len(steps):
-        yield f"  steps ({len(kept.steps) - len(steps)} attempts before them: partial_trace.json):"
-    else:
-        yield "  steps:"
-    for step in steps:
-        failed = step.get("step_index") == kept.report.step_index
-        seconds = step.get("seconds")
-        time = f"  {seconds:.1f} s" if isinstance(seconds, int | float) else ""
-        index, name = step.get("step_index", ""), str(step.get("act", ""))
-        what = shortened(_target(step), max(20, width - act - 24))
-        yield f"  {'>' if failed else ' '} {index:>3}  {name:<{act}}  {what}{time}"
-
-
-def _target(step: Mapping[str, Any]) -> str:
-    found = step.get("url") or step.get("expr") or step.get("selector") or ""
-    value = step.get("value")
-    return f"{found} = {value!r}" if found and value is not None else str(found or ("" if value is None else value))
-
-
 def _comparison(report: ErrorReport) -> Iterator[str]:
     found = report.context.assertion
     if found is None:
         return
     yield from _text("criterion", found.expression)
-    yield f"  expected: {_shown(found.expected)}"
-    yield f"  actual:   {_shown(found.actual)}"
+    yield f"  expected: {_indented(found.expected)}"
+    yield f"  actual:   {_indented(found.actual)}"
     yield from (f"    {line}" for line in found.diff.splitlines())
 
 
-def _shown(value: Any) -> str:
-    return value if isinstance(value, str) and value.strip() == value != "" else repr(value)
+def _matches(report: ErrorReport) -> list[Any]:
+    """What an ambiguous selector found."""
+    found = (report.context.model_extra or {}).get("matches")
+    return found if isinstance(found, list) else []
+
+
+def _indented(value: Any) -> str:
+    """A text of several lines stands below its title."""
+    first, *rest = shown_value(value).splitlines() or [""]
+    return "\n".join([first, *(f"    {line}" for line in rest)])
 
 
 def _surroundings(report: ErrorReport) -> Iterator[str]:
@@ -147,8 +134,10 @@ def _text(title: str, text: str) -> Iterator[str]:
     yield from (f"    {line}" for line in rest)
 
 
-def line(folder: Path, report: ErrorReport) -> str:
-    """One line of the list of all."""
-    return f"{when(report):%Y-%m-%d %H:%M}  {headline(report)}" + (
-        f"  [{folder.name}]" if folder.name != report.task_id else ""
-    )
+def line(kept: Kept, last_run: str | None) -> str:
+    """One line of the list of all; `last_run` tells what is of an earlier one, None where that is not known."""
+    name = kept.folder.name
+    notes = [] if name == kept.report.task_id else [f"  [{name}]"]
+    if last_run is not None and kept.run != last_run:
+        notes.append("  (not of the last run)")
+    return f"{when(kept.report):%Y-%m-%d %H:%M}  {headline(kept.report)}{''.join(notes)}"

@@ -15,7 +15,7 @@ from harness.spec.problems import Problem
 
 
 class Format(StrEnum):
-    """`text`: problems on stderr; `json`: one document; `github`: workflow commands."""
+    """`text`: for people; `json`: one document; `github`: workflow commands."""
 
     TEXT = "text"
     JSON = "json"
@@ -28,8 +28,10 @@ def show(checked: Checked, form: Format) -> None:
 
 
 def _text(checked: Checked) -> None:
+    """Where nothing could be looked at, that is said on stderr."""
     for problem in checked.problems:
-        typer.echo(f"warning: {problem}" if problem.severity == "warning" else str(problem), err=True)
+        shown = f"warning: {problem}" if problem.severity == "warning" else str(problem)
+        typer.echo(shown, err=not checked.files)
     if checked.files:
         typer.echo(_summary(checked))
 

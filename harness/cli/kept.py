@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.report import ErrorReport
+from harness.reporting.names import shown_path
 
 REPORT = "error_report.json"
 PREVIOUS = ".previous"
@@ -47,12 +48,12 @@ def read_kept(folder: Path) -> Kept:
     try:
         report = ErrorReport.model_validate_json(file.read_bytes())
     except OSError as error:
-        raise UnreadableReportError(f"{file}: {error.strerror}") from error
+        raise UnreadableReportError(f"{shown_path(file)}: {error.strerror}") from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
         raise UnreadableReportError(
-            f"{file}: not an error report: {place + ': ' if place else ''}{first['msg']}"
+            f"{shown_path(file)}: not an error report: {place + ': ' if place else ''}{first['msg']}"
         ) from error
     manifest, trace = _document(folder / "manifest.json"), _document(folder / "partial_trace.json")
     steps = trace.get("steps")
@@ -92,6 +93,11 @@ def named(folders: Iterable[Path], name: str) -> list[Path]:
     folders = list(folders)
     exact = [folder for folder in folders if folder.name == name]
     return exact or [folder for folder in folders if task_id(folder) == name]
+
+
+def cases_of(folders: Iterable[Path], name: str) -> list[Path]:
+    """Those of the cases of a task (`name[...]`)."""
+    return [folder for folder in folders if "[" in (found := task_id(folder)) and found.partition("[")[0] == name]
 
 
 def task_id(folder: Path) -> str:

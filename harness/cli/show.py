@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +11,9 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.failure_page import line, page
-from harness.cli.kept import UnreadableReportError, earlier, is_kept, latest, named, read_kept, task_id
+from harness.cli.kept import UnreadableReportError, cases_of, earlier, is_kept, latest, named, read_kept, task_id
 from harness.cli.project import settings_at
+from harness.reporting.history import LAST_RUN, load_last_run
 from harness.reporting.names import shown_path
 from harness.settings import SettingsError
 from harness.spec.problems import did_you_mean
@@ -38,9 +40,12 @@ def show(
     root = artifacts or _root()
     folders = _of_run(root, run) if run is not None else latest(root)
     if task is None:
-        _list(root, folders, run)
+        _list(root, folders, run, None if run is not None or artifacts is not None else _last_run())
         return
     found = named(folders, task)
+    if not found and (cases := cases_of(folders, task)):
+        _list_cases(cases, run)
+        return
     if not found:
         fail(_unknown(root, folders, task, run))
     for number, folder in enumerate(found):
@@ -72,12 +77,31 @@ def _show(folder: Path) -> None:
     typer.echo(page(kept, max(NARROWEST, shutil.get_terminal_size((100, 24)).columns)))
 
 
-def _list(root: Path, folders: list[Path], run: str | None) -> None:
+def _last_run() -> str | None:
+    """Its name; None where there was none, or its record cannot be read."""
+    try:
+        found = load_last_run(settings_at(Path.cwd()).root / LAST_RUN)
+    except ValueError:
+        return None
+    return found.run if found else None
+
+
+def _tell(folders: list[Path], last_run: str | None) -> None:
     for folder in folders:
         try:
-            typer.echo(line(folder, read_kept(folder).report))
+            typer.echo(line(read_kept(folder), last_run))
         except UnreadableReportError as error:
             typer.echo(str(error), err=True)
+
+
+def _list_cases(folders: list[Path], run: str | None) -> None:
+    _tell(folders, None)
+    option = f" --run {run}" if run is not None else ""
+    typer.echo(f"one of them: harness show {shlex.quote(task_id(folders[0]))}{option}")
+
+
+def _list(root: Path, folders: list[Path], run: str | None, last_run: str | None) -> None:
+    _tell(folders, last_run)
     if not folders:
         typer.echo(f"no failures under {shown_path(root)}")
     runs = earlier(root) if run is None else {}

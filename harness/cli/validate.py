@@ -22,7 +22,7 @@ def validate(
     """Check task files without running them.
 
     Tells all problems at once, and what is legal but unwise.
-    Channels and agents are those of [tool.harness] in the nearest pyproject.toml. Exit code 1: there are errors.
+    Channels, hosts and agents are those of [tool.harness] in the nearest pyproject.toml. Exit code 1: there are errors.
 
     Example: harness validate tasks/ --format github
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -20,8 +21,9 @@ def run_verify(
 ) -> None:
     """Run each task with no steps at all (it must not pass), then as written (it must do what it declares).
 
+    Tasks run after what they depend on, and after those of their episode that pytest runs earlier.
     A success criterion that holds before anything is done is named: it proves nothing of the steps.
-    Of a task whose steps an agent chooses, only the first is done. Exit code 1 when a task is not sound.
+    Of a task whose steps an agent chooses, only doing nothing is tried. Exit code 1 when a task is not sound.
 
     Example: harness verify tasks/
     """
@@ -55,7 +57,8 @@ def _told(verdict: Verdict) -> bool:
     state = "sound" if verdict.sound else "NOT SOUND"
     typer.echo(f"{verdict.task_id}: {state}")
     if verdict.wrong:
-        typer.echo(f"  as written: {verdict.wrong}")
+        more = f"; harness show {shlex.quote(verdict.kept)}" if verdict.kept else ""
+        typer.echo(f"  as written: {verdict.wrong}{more}")
     if verdict.hollow:
         typer.echo("  with no steps: it passes; it tests nothing")
     for criterion in verdict.idle:

@@ -77,18 +77,7 @@ class _Work:
         hide = hiding(secrets := _secrets(spec, environ))
         agent = agent or (None if spec.steps else settings.chosen_agent)
         played = agent is None or agent == SCRIPTED
-        _refuse(
-            check_spec(
-                spec,
-                origin,
-                folder,
-                frozenset(settings.channels) or None,
-                environ,
-                needs_steps=played,
-                agents=tuple(settings.agents),
-            ),
-            hide,
-        )
+        _refuse(self._problems(spec, origin, folder, played), hide)
         filling = Filling(spec, settings, environ, origin)
         inner = replace(self, around=(*self.around, spec.task_id))
         plan = Plan(
@@ -118,6 +107,11 @@ class _Work:
         )
         _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
         return plan
+
+    def _problems(self, spec: TaskSpec, origin: Origin, folder: Path, played: bool) -> list[Problem]:
+        """`played`: the steps of the file are played back, so that there have to be some."""
+        channels, agents = frozenset(self.settings.channels) or None, tuple(self.settings.agents)
+        return check_spec(spec, origin, folder, channels, self.environ, needs_steps=played, agents=agents)
 
     def other(self, filling: Filling, path: Way, name: str) -> Plan | None:
         """The plan of a task that this one runs inside of itself; None, and a problem, when that cannot be."""

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.compile import compile_plan
 from harness.failure import Failure
-from harness.plan import Plan
-from harness.ports import Evidence, Snapshot
 from harness.pytest_plugin.state import State
-from harness.record import TaskResult
-from harness.report import Context, error_report
+from harness.pytest_plugin.unrun import unrun
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.load import Loaded, load_file
 from harness.spec.parametrize import expand
@@ -29,7 +24,8 @@ def report_lost_task(state: State, node_id: str) -> TaskRecord | None:
         plan = compile_plan(task, settings=state.settings, run_id=state.run_id, agent=state.chosen) if task else None
     except SpecError:
         return None
-    return task_record(plan, _kept(state, plan)) if plan else None
+    failure = Failure("WORKER_CRASHED", "The process that ran the task died; what it saw is lost")
+    return task_record(plan, unrun(state, plan, failure)) if plan else None
 
 
 def _named(path: Path, name: str) -> Loaded | None:
@@ -37,23 +33,3 @@ def _named(path: Path, name: str) -> Loaded | None:
     if path.suffix not in SUFFIXES or not path.is_file():
         return None
     return next((each for each in expand(load_file(path, needs_steps=False)) if each.spec.task_id == name), None)
-
-
-def _kept(state: State, plan: Plan) -> TaskResult:
-    failure = Failure("WORKER_CRASHED", "The process that ran the task died; what it saw is lost")
-    result = TaskResult(
-        task_id=plan.task_id,
-        key=plan.key,
-        final_state="aborted",
-        history=(),
-        started=datetime.now(UTC),
-        elapsed=0,
-        steps_total=len(plan.steps),
-        failure=failure,
-        failed_index=-1,
-    )
-    report = error_report(plan, result, Context(), expected=False)
-    archive = state.harness().archive
-    folder: Path = archive.scratch(plan)
-    kept = archive.keep(plan, result, report, Evidence(folder), Snapshot())
-    return replace(result, error=report, artifacts=kept)

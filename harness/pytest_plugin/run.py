@@ -11,17 +11,20 @@ import pytest
 from harness.compile import compile_plan
 from harness.engine.ending import reached, unmet
 from harness.events import Event, TaskEnded
-from harness.failure import Family
+from harness.failure import Failure, Family
 from harness.plan import Plan
-from harness.pytest_plugin.asking import person
+from harness.pytest_plugin.asking import Ask, person
 from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
 from harness.pytest_plugin.needs import advice, obstacle
 from harness.pytest_plugin.state import STATE, State
+from harness.pytest_plugin.unrun import bare_plan, unrun
 from harness.record import TaskResult
 from harness.reporting.allure_sink import AllureSink
-from harness.reporting.console import brief, failure_text
+from harness.reporting.console import brief, failure_text, headline
+from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
+from harness.settings import Settings
 from harness.spec.load import Loaded
 from harness.spec.problems import SpecError
 
@@ -46,7 +49,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     if result.skipped:
         raise _skipped(harness.redactor.text(result.skipped))
     _tell(item, result, record)
-    _judge(plan, result, harness.redactor)
+    _judge(plan, result, harness.redactor, state.settings)
 
 
 def _result(state: State, plan: Plan, config: pytest.Config) -> tuple[TaskResult, BaseException | None]:
@@ -59,11 +62,17 @@ def _result(state: State, plan: Plan, config: pytest.Config) -> tuple[TaskResult
             ended.append(event.result)
 
     try:
-        return state.harness().run(plan, sink, person(config), partial(_repair, config)), None
+        return state.harness().run(plan, sink, _person(state, config), partial(_repair, config)), None
     except BaseException as interruption:
         if not ended:
             raise
         return ended[-1], interruption
+
+
+def _person(state: State, config: pytest.Config) -> Ask | None:
+    """Who can be asked, without being shown secrets."""
+    ask, redactor = person(config), state.harness().redactor
+    return ask and (lambda question, choices: ask(redactor.text(question), choices))
 
 
 def _repair(config: pytest.Config, plan: Plan, precondition: str, memory: Mapping[str, Any]) -> Any:
@@ -95,11 +104,19 @@ def _plan(state: State, item: pytest.Item, loaded: Loaded) -> Plan:
     try:
         return compile_plan(loaded, settings=state.settings, run_id=state.run_id, agent=state.chosen)
     except SpecError as error:
-        spec, message = loaded.spec, str(error.problems[0].message)
-        item.stash[RECORD] = TaskRecord(
-            task_id=spec.task_id, key=spec.task_id, final_state="aborted", source=loaded.source, message=message
-        )
-        raise TaskFailed(f"{spec.task_id} cannot be run: {message}", str(error)) from None
+        raise _unready(state, item, loaded, error) from None
+
+
+def _unready(state: State, item: pytest.Item, loaded: Loaded, error: SpecError) -> TaskFailed:
+    """A task that no plan can be made of reads, counts and is kept like the others."""
+    plan, redactor = bare_plan(loaded, state.run_id), state.harness().redactor
+    result = unrun(state, plan, Failure("INVALID_INPUT", str(error)))
+    AllureSink(redactor).finish(plan, result)
+    _tell(item, result, task_record(plan, result, redactor))
+    lines = [headline(plan, result, redactor), *(f"  {line}" for line in str(error).splitlines())]
+    if result.artifacts is not None:
+        lines.append(f"  artifacts: {shown_path(result.artifacts)}")
+    return TaskFailed(brief(plan, result, redactor), "\n".join(lines))
 
 
 def _tell(item: pytest.Item, result: TaskResult, record: TaskRecord) -> None:
@@ -115,9 +132,10 @@ def _tell(item: pytest.Item, result: TaskResult, record: TaskRecord) -> None:
 RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
 
 
-def _judge(plan: Plan, result: TaskResult, redactor: Redactor) -> None:
+def _judge(plan: Plan, result: TaskResult, redactor: Redactor, settings: Settings) -> None:
     __tracebackhide__ = True
-    expect, text = plan.spec.expect, failure_text(plan, result, redactor=redactor)
+    unserved = None if settings.services else settings.root / "pyproject.toml"
+    expect, text = plan.spec.expect, failure_text(plan, result, redactor=redactor, unserved=unserved)
     if expect is not None:
         if wrong := unmet(expect, result):
             headline = f"{plan.task_id} did not show the outcome it declares: {'; '.join(wrong)}"

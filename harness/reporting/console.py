@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from harness.failure import ErrorType, Failure
@@ -29,9 +30,18 @@ _TRIED, _MESSAGE, _DIFF, _WARNINGS, _CONSOLE, _MATCHES = 5, 3, 4, 2, 3, 5
 """How many lines of each a screen has room for."""
 
 
-def failure_text(plan: Plan, result: TaskResult, width: int = 100, redactor: Redactor | None = None) -> str:
-    """At most 35 lines of `width`: where, what was tried, why, and where the evidence is. Without secrets."""
-    lines = (_headline(result), *_body(plan, result, width))
+def failure_text(
+    plan: Plan,
+    result: TaskResult,
+    width: int = 100,
+    redactor: Redactor | None = None,
+    unserved: Path | None = None,
+) -> str:
+    """At most 35 lines of `width`: where, what was tried, why, and where the evidence is. Without secrets.
+
+    `unserved`: the settings of a project that says nothing of where its hosts are.
+    """
+    lines = (_headline(result), *_body(plan, result, width, unserved))
     return (redactor or Redactor()).plus(plan.secrets).text("\n".join(line.rstrip() for line in lines))
 
 
@@ -73,7 +83,7 @@ def _where(result: TaskResult) -> str:
     return where.get(place(index, result.steps_total), f"at {numbered(index, result.steps_total)}")
 
 
-def _body(plan: Plan, result: TaskResult, width: int) -> Iterator[str]:
+def _body(plan: Plan, result: TaskResult, width: int, unserved: Path | None) -> Iterator[str]:
     if plan.source:
         yield f"  {shortened(plan.source, width - 2)}"
     yield from _table(list(table(plan, result)), width)
@@ -83,7 +93,8 @@ def _body(plan: Plan, result: TaskResult, width: int) -> Iterator[str]:
         yield from _comparison(result, width)
         yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
         yield from _list("faults injected by the task", [fault.describe() for fault in plan.faults], width, _MATCHES)
-        yield from _wrapped("hint", fitting_hint(plan, result, said=_said(result)), width, 2)
+        hint = fitting_hint(plan, result, _said(result), unserved)
+        yield from _wrapped("hint", hint, width, 2)
     yield from _score(result, width)
     yield from _list("warnings", [f"{w.type}: {w.message}" for w in result.warnings], width, _WARNINGS)
     yield from _surroundings(result, width)
@@ -122,7 +133,7 @@ def _comparison(result: TaskResult, width: int) -> Iterator[str]:
     assertion = result.failure.assertion if result.failure else None
     if assertion is None:
         return
-    whole = [f"  expected: {_shown(assertion.expected)}", f"  actual:   {_shown(assertion.actual)}"]
+    whole = [f"  expected: {shown_value(assertion.expected)}", f"  actual:   {shown_value(assertion.actual)}"]
     diff = [f"    {line}" for line in assertion.diff.splitlines()]
     yield from (line[:12] + shortened(line[12:], width - 12) for line in whole)
     yield from (line[:width] for line in diff[:_DIFF])
@@ -137,7 +148,7 @@ def _said(result: TaskResult) -> tuple[str, ...]:
     return ("the diff", "the report lists the matches") if whole else ("the report lists the matches",)
 
 
-def _shown(value: Any) -> str:
+def shown_value(value: Any) -> str:
     """A text as it is; anything else as JSON writes it, as in the difference."""
     if isinstance(value, str):
         return value if value.strip() == value != "" else repr(value)

@@ -45,8 +45,8 @@ def _message(message: Json, redactor: Redactor) -> Json:
         if key in message:
             masked[key] = redact_url(str(message[key]), redactor)
     if "queryString" in message:
-        query = str(masked.get("url", "")).partition("#")[0].partition("?")[2]
-        masked["queryString"] = _pairs(message["queryString"], query, redactor)
+        url = str(masked.get("url", "")).partition("#")[0]
+        masked["queryString"] = _pairs(message["queryString"], url, url.partition("?")[2], redactor)
     for key in ("postData", "content"):
         if isinstance(message.get(key), dict):
             masked[key] = _body(message[key], redactor)
@@ -60,13 +60,13 @@ def _header(header: Json, redactor: Redactor) -> Json:
     return {**header, "name": redactor.text(name), "value": MARK if secret else redact_url(value, redactor)}
 
 
-def _pairs(pairs: Json, redacted: str, redactor: Redactor) -> Json:
-    """The pairs of an address or a form. They are read anew from its redacted text when a secret was in there:
+def _pairs(pairs: Json, redacted: str, form: str, redactor: Redactor) -> Json:
+    """The pairs of an address or a body; they are read anew from its redacted `form` when a secret was in there.
 
-    a `&`, `=` or `+` of the secret has left pieces in the pairs that do not show where they come from.
+    A `&`, `=` or `+` of the secret has split it into pieces, which do not show where they come from.
     """
     if MARK in redacted:
-        found = parse_qsl(redacted, keep_blank_values=True)
+        found = parse_qsl(form, keep_blank_values=True)
         pairs = [{"name": name, "value": value} for name, value in found]
     return [_pair(pair, redactor) for pair in pairs]
 
@@ -84,7 +84,8 @@ def _body(body: Json, redactor: Redactor) -> Json:
         change = redact_base64 if body.get("encoding") == "base64" else redact_body
         masked["text"] = change(text, mime, redactor)
     if "params" in body:
-        masked["params"] = _pairs(body["params"], str(masked.get("text", "")), redactor)
+        form = str(masked.get("text", ""))
+        masked["params"] = _pairs(body["params"], form, form, redactor)
     treated = {"text", "params"}
     return {key: value if key in treated else redactor.strings(value) for key, value in masked.items()}
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 from harness.plan import Plan
 from harness.record import TaskResult
+from harness.reporting.names import shown_path
+
+NO_SERVICES = "Check the host's spelling; there is no [tool.harness.services] in {}: `harness demo` shows a set-up."
 
 _FILES = {
     "dom_snapshot.html": "dom_snapshot.html",
@@ -17,10 +21,15 @@ _FILES = {
 """Words of the catalog's hints -> the artifact that they send people to."""
 
 
-def fitting_hint(plan: Plan, result: TaskResult, said: Collection[str] = ()) -> str:
-    """The hint of the failure's code, without the parts that name what this failure does not have, or are `said`."""
+def fitting_hint(plan: Plan, result: TaskResult, said: Collection[str] = (), unserved: Path | None = None) -> str:
+    """The hint of the failure's code, without the parts that name what this failure does not have, or are `said`.
+
+    `unserved`: the settings of a project that says nothing of where its hosts are.
+    """
     if result.failure is None:
         return ""
+    if unserved is not None and result.failure.code == "NET_DNS":
+        return NO_SERVICES.format(shown_path(unserved))
     text, absent = result.failure.hint, _absent(plan, result).union(said)
     parts = text.removesuffix(".").split("; ")
     kept = [part for part in parts if not any(words in part for words in absent)]

@@ -6,7 +6,6 @@ import base64
 import html
 import json
 import re
-import string
 from collections.abc import Iterator
 from urllib.parse import quote, quote_plus
 
@@ -49,16 +48,19 @@ def _in_html(secret: str) -> Iterator[str]:
 
 
 def _as_literal(secret: str) -> Iterator[str]:
-    """As `repr` writes it, whichever quotes stand around it, and as a criterion does."""
+    """As `repr` writes it, whichever quotes stand around it, as a criterion does, and as a path of the world does."""
     whole = repr("'\"" + secret)[4:-1]
     yield from (whole, whole.replace("\\'", "'"))
+    printable = "".join(letter if letter.isprintable() else " " for letter in secret)
+    yield printable if len("".join(printable.split())) >= SHORTEST else secret
     yield from (secret.replace("\\", "\\\\").replace(mark, "\\" + mark) for mark in "'\"")
 
 
 def _quoted(secret: str) -> Iterator[str]:
+    """As an address or a form holds it; a field of several lines sends CR LF, one of a single line drops them."""
     lines = secret.replace("\r\n", "\n").replace("\n", "\r\n")
     texts = {_in_address(secret, part) for part in _ENCODED}
-    for text in (secret, lines):
+    for text in (secret, lines, secret.translate(_DROPPED)):
         texts |= {quote(text, safe=safe, errors="replace") for safe in ("/", "", "~()*!'")}
         texts |= {quote_plus(text, errors="replace"), *_in_form(text)}
     for text in texts:
@@ -80,7 +82,7 @@ def _in_address(secret: str, part: str) -> str:
         if part == "path" and letter == "\\":
             written += "/"
         else:
-            plain = letter in string.printable and letter not in _ENCODED[part]
+            plain = " " <= letter <= "~" and letter not in _ENCODED[part]
             written += letter if plain else quote(letter, safe="", errors="replace")
     return written
 

@@ -92,7 +92,7 @@ def before_the_first_step(result: TaskResult) -> bool:
 def chosen_nothing(result: TaskResult) -> bool:
     """Whether the agent failed to choose the next step."""
     code = result.failure.code if result.failure else ""
-    return code in ("AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP")
+    return code in ("AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP", "AGENT_UNAVAILABLE")
 
 
 def incomplete(result: TaskResult) -> bool:

@@ -181,10 +181,8 @@ def _faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> 
         if isinstance(fault, Refuse) and "${" not in fault.host and not _HOST.fullmatch(fault.host):
             yield _not_a_host((*path, "host"), fault.host, origin)
         if isinstance(fault, Hang) and not _may_match(fault.url):
-            place = fault.url.lstrip("/")
-            hint = f"write {with_scheme(place) or f'http://host/{place}'} or */{place}"
             message = "no URL matches: the pattern is one of whole URLs"
-            yield origin.problem((*path, "url"), message, found=shown(fault.url), hint=hint)
+            yield origin.problem((*path, "url"), message, found=shown(fault.url), hint=_whole(fault.url))
         if isinstance(fault, DelayedState) and channels is not None and fault.channel not in channels:
             yield unknown_channel((*path, "channel"), fault.channel, channels, origin)
 
@@ -193,6 +191,13 @@ def _may_match(pattern: str) -> bool:
     """Whether a pattern can begin as a URL does. What still holds a reference may be anything from there on."""
     literal, *rest = re.split(r"\*|\$\{", pattern.lower(), maxsplit=1)
     return any(literal.startswith(scheme) or (rest and scheme.startswith(literal)) for scheme in _WEB)
+
+
+def _whole(pattern: str) -> str:
+    """How to write a pattern so that a URL may match it."""
+    place = pattern.rpartition("://")[2].lstrip("/")
+    begun = f"*{place}" if with_scheme(place) else f"*/{place}"
+    return f"write {with_scheme(place) or f'http://host/{place}'} or {begun}"
 
 
 def _expect(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:

@@ -112,6 +112,12 @@ def test_of_several_agents_none_is_chosen_and_the_hint_names_them(project: Proje
     found.stdout.fnmatch_lines(['*there are 2 agents (words, mine): say agent = "words" in [[]tool.harness]*'])
 
 
+def test_the_monkey_of_the_documentation_passes_its_task(project: Project) -> None:
+    extend(project, "[tool.harness.agents.monkey]\noptions = { steps = 5, quiet = 0.1 }\n")
+    (project.path / "monkey.task.yaml").write_text(blocks("yaml")[1], "utf-8")
+    project.run("--agent", "monkey", "monkey.task.yaml").assert_outcomes(passed=1)
+
+
 def test_the_monkey_begins_where_the_tasks_own_steps_do(project: Project) -> None:
     extend(project, "[tool.harness.agents.monkey]\noptions = { steps = 2, quiet = 0.1 }\n")
     project.task("T", success_criteria=["url() matches 'shop.local'"])

@@ -40,8 +40,8 @@ def test_validate_tells_all_problems_at_once_and_the_exit_code_says_so(tmp_path:
     (tmp_path / "c.task.yaml").write_text(GOOD.replace("steps", "stesp"), "utf-8")
     found = harness("validate", ".", cwd=tmp_path)
     assert found.returncode == 1
-    assert "b.task.yaml:4:" in found.stderr
-    assert "did you mean `steps`" in found.stderr
+    assert "b.task.yaml:4:" in found.stdout
+    assert "did you mean `steps`" in found.stdout
     assert "3 task files, 1 load, 2 with errors" in found.stdout
 
 
@@ -55,7 +55,7 @@ def test_validate_sees_what_only_several_files_show(tmp_path: Path) -> None:
     (tmp_path / "b.task.yaml").write_text(GOOD.replace("A-1", "B-1") + "dependencies: [A-1]\n", "utf-8")
     found = harness("validate", ".", cwd=tmp_path)
     assert found.returncode == 1
-    assert "A-1 -> B-1 -> A-1" in found.stderr or "B-1 -> A-1 -> B-1" in found.stderr
+    assert "A-1 -> B-1 -> A-1" in found.stdout or "B-1 -> A-1 -> B-1" in found.stdout
 
 
 @pytest.mark.parametrize("args", [("validate", "nowhere"), ("validate", "."), ("explain", "NOPE"), ("report",)])
@@ -105,8 +105,8 @@ def test_version_and_help(tmp_path: Path) -> None:
 def test_validate_labels_warnings_and_counts_one_file_as_one(tmp_path: Path) -> None:
     (tmp_path / "a.task.yaml").write_text(GOOD + "mine: 1\ndependencies: [NOT-HERE]\n", "utf-8")
     found = harness("validate", ".", cwd=tmp_path)
-    assert "warning: a.task.yaml:5:" in found.stderr
-    assert found.stdout.startswith("1 task file, 1 load, ")
+    assert "warning: a.task.yaml:5:" in found.stdout
+    assert "\n1 task file, 1 load, " in found.stdout
 
 
 PROJECT = """
@@ -122,13 +122,13 @@ def test_validate_knows_the_channels_of_the_project(tmp_path: Path) -> None:
     (tmp_path / "tasks" / "a.task.yaml").write_text(text, "utf-8")
     found = harness("validate", str(tmp_path), cwd=tmp_path.parent)
     assert found.returncode == 1
-    assert "unknown channel `evn`" in found.stderr
-    assert "did you mean `env`?" in found.stderr
+    assert "unknown channel `evn`" in found.stdout
+    assert "did you mean `env`?" in found.stdout
 
 
 def test_validate_knows_the_agents_of_the_project(tmp_path: Path) -> None:
     (tmp_path / "a.task.yaml").write_text(GOOD.partition("steps")[0], "utf-8")
-    assert "no steps" in harness("validate", ".", cwd=tmp_path).stderr
+    assert "no steps" in harness("validate", ".", cwd=tmp_path).stdout
     (tmp_path / "pyproject.toml").write_text("[tool.harness.agents.mine]\npython = 'a:b'\n", "utf-8")
     assert harness("validate", ".", cwd=tmp_path).returncode == 0
 
@@ -138,32 +138,34 @@ def test_validate_takes_an_agent_and_knows_the_settings_one(tmp_path: Path) -> N
     agents = "[tool.harness.agents.words]\npython = 'a:b'\n[tool.harness.agents.mine]\npython = 'a:c'\n"
     (tmp_path / "pyproject.toml").write_text(agents, "utf-8")
     hint = 'there are 2 agents (words, mine): say agent = "words" in [tool.harness], or `--agent NAME`'
-    assert hint in harness("validate", ".", cwd=tmp_path).stderr
+    assert hint in harness("validate", ".", cwd=tmp_path).stdout
     assert harness("validate", ".", "--agent", "mine", cwd=tmp_path).returncode == 0
-    assert "steps: no steps" in harness("validate", ".", "--agent", "scripted", cwd=tmp_path).stderr
+    assert "steps: no steps" in harness("validate", ".", "--agent", "scripted", cwd=tmp_path).stdout
     found = harness("validate", ".", "--agent", "wrds", cwd=tmp_path)
     assert found.returncode == 1
-    assert "--agent: There is no agent `wrds`" in found.stderr
+    assert "--agent: There is no agent `wrds`" in found.stdout
     (tmp_path / "pyproject.toml").write_text(f"[tool.harness]\nagent = 'wrds'\n{agents}", "utf-8")
     found = harness("validate", ".", cwd=tmp_path)
     assert found.returncode == 1
-    assert "pyproject.toml: tool.harness.agent: There is no agent `wrds`" in found.stderr
-    assert "did you mean `words`?" in found.stderr
+    assert "pyproject.toml: tool.harness.agent: There is no agent `wrds`" in found.stdout
+    assert "did you mean `words`?" in found.stdout
 
 
 def test_validate_knows_the_hosts_of_the_project_and_who_runs_inside_of_whom(tmp_path: Path) -> None:
-    service = "[tool.harness.services.s]\ncommand = ['x']\nhosts = { 'shop.local' = 1 }\nhealth = 'http://shop.local/'\n"
+    service = (
+        "[tool.harness.services.s]\ncommand = ['x']\nhosts = { 'shop.local' = 1 }\nhealth = 'http://shop.local/'\n"
+    )
     (tmp_path / "pyproject.toml").write_text(service, "utf-8")
     slip = GOOD.replace("shop.local", "shop.locl") + "success_criteria: [\"exists('#a')\"]\n"
     (tmp_path / "a.task.yaml").write_text(slip, "utf-8")
     found = harness("validate", ".", cwd=tmp_path)
     assert found.returncode == 0
-    assert "hint: did you mean `shop.local`?" in found.stderr
+    assert "hint: did you mean `shop.local`?" in found.stdout
     needy = slip.replace("A-1", "B-1").replace("locl", "local") + "preconditions: [\"mem('k') == 1\"]\n"
     (tmp_path / "a.task.yaml").write_text(needy, "utf-8")
-    assert "preconditions[0]: never holds" in harness("validate", ".", cwd=tmp_path).stderr
+    assert "preconditions[0]: never holds" in harness("validate", ".", cwd=tmp_path).stdout
     (tmp_path / "b.task.yaml").write_text(GOOD + "fallback_plan: {enabled: true, alternative_task_id: B-1}\n", "utf-8")
-    assert "never holds" not in harness("validate", ".", cwd=tmp_path).stderr
+    assert "never holds" not in harness("validate", ".", cwd=tmp_path).stdout
 
 
 def test_validate_tells_of_settings_that_cannot_be(tmp_path: Path) -> None:
@@ -172,8 +174,8 @@ def test_validate_tells_of_settings_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.harness]\nrecodring = 'full'\n", "utf-8")
     found = harness("validate", ".", cwd=tmp_path)
     assert found.returncode == 1
-    assert found.stderr.count("pyproject.toml: tool.harness: unknown key `recodring`") == 1
-    assert found.stdout.startswith("2 task files, 2 load, 1 with errors")
+    assert found.stdout.count("pyproject.toml: tool.harness: unknown key `recodring`") == 1
+    assert "2 task files, 2 load, 1 with errors" in found.stdout
 
 
 @pytest.mark.parametrize("settings", ["[tool]\nharness = 4\n", "[tool.harness]\nbrowser = 3\n"])
@@ -238,9 +240,9 @@ def test_validate_strictly_takes_advice_as_an_error(tmp_path: Path) -> None:
     assert harness("validate", ".", cwd=tmp_path).returncode == 0
     found = harness("validate", "--strict", ".", cwd=tmp_path)
     assert found.returncode == 1
-    assert "memory_keys[0]: no step remembers it" in found.stderr
-    assert "the key `family` is missing (strict)" in found.stderr
-    assert "warning:" not in found.stderr
+    assert "memory_keys[0]: no step remembers it" in found.stdout
+    assert "the key `family` is missing (strict)" in found.stdout
+    assert "warning:" not in found.stdout
 
 
 def test_pytest_shows_what_the_loader_warns_of_and_no_advice(project: Project) -> None:
@@ -248,7 +250,7 @@ def test_pytest_shows_what_the_loader_warns_of_and_no_advice(project: Project) -
     shown = project.run("--collect-only", "-q").stdout.str()
     assert "unknown key `mine`" in shown
     assert "no step remembers it" not in shown
-    assert "no step remembers it" in harness("validate", ".", cwd=project.path).stderr
+    assert "no step remembers it" in harness("validate", ".", cwd=project.path).stdout
 
 
 @pytest.mark.parametrize("args", [("nope",), ("validate",), ("validate", "--format", "xml", "."), ("new", "../a")])
@@ -499,6 +501,20 @@ def test_show_reads_what_a_failure_left(project: Project) -> None:
     assert (wrong.returncode, wrong.stdout) == (1, "")
     assert "did you mean `LOST-1`?" in wrong.stderr
     _of_an_earlier_run(project)
+
+
+def test_show_lists_the_cases_of_a_task_and_marks_what_is_old(project: Project) -> None:
+    click = {"act": "click", "selector": "#${param.x}"}
+    project.task("T-1", steps=[{"act": "open", "url": "http://shop.local/"}, click], parametrize={"x": ["a", "b"]})
+    project.task("U-1")
+    assert project.run().ret == 1
+    listed = harness("show", "T-1", cwd=project.path)
+    assert listed.returncode == 0
+    assert listed.stdout.count("failed: ELEMENT_NOT_FOUND") == 2
+    assert "one of them: harness show 'T-1[" in listed.stdout
+    assert "not of the last run" not in harness("show", cwd=project.path).stdout
+    assert project.run("U-1.task.json").ret == 0
+    assert harness("show", cwd=project.path).stdout.count("(not of the last run)") == 2
 
 
 def _of_an_earlier_run(project: Project) -> None:

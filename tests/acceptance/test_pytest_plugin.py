@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 import xml.etree.ElementTree as ET
@@ -242,7 +243,12 @@ def test_a_spec_that_cannot_be_made_ready_counts_and_keeps_its_secrets(project: 
     result = project.run("--junitxml", "out.xml", "--alluredir", "allure")
     result.assert_outcomes(failed=1)
     assert "1 aborted" in result.stdout.str()
-    texts = [result.stdout.str(), (project.path / "out.xml").read_text("utf-8")]
+    assert "A-1 aborted: INVALID_INPUT (action_failed) before the first step" in result.stdout.str()
+    assert re.search(r"^ +A-1\.task\.json:\d+:\d+: steps\[1\]\.value: ", result.stdout.str(), re.MULTILINE)
+    assert "artifacts: errors/A-1" in result.stdout.str()
+    assert (project.report("A-1")["code"], project.report("A-1")["step_index"]) == ("INVALID_INPUT", -1)
+    texts = [path.read_text("utf-8") for path in (project.path / "errors" / "A-1").iterdir()]
+    texts += [result.stdout.str(), (project.path / "out.xml").read_text("utf-8")]
     texts += [path.read_text("utf-8", "replace") for path in (project.path / "allure").iterdir()]
     assert not any("hunter2" in text for text in texts)
 
@@ -354,6 +360,14 @@ def test_a_browser_that_is_not_there_is_one_clear_line(project: Project) -> None
     assert project.report("A-1")["code"] == "BROWSER_LAUNCH_FAILED"
 
 
+def test_a_project_without_services_is_shown_the_way(project: Project) -> None:
+    (project.path / "pyproject.toml").write_text("[tool.harness]\n", "utf-8")
+    project.task("A-1")
+    text = " ".join(project.run("--no-recovery").stdout.str().split())
+    assert "A-1 failed: NET_DNS" in text
+    assert "there is no [tool.harness.services] in pyproject.toml: `harness demo` shows a set-up" in text
+
+
 def test_settings_that_cannot_be_are_a_usage_error(project: Project) -> None:
     (project.path / "pyproject.toml").write_text("[tool.harness]\nrecordng = 'auto'\n", "utf-8")
     project.task("A-1")
@@ -416,7 +430,7 @@ def test_interrupted_tasks_of_workers_are_named(project: Project) -> None:
 
 def _family_with_browser(pid: int, renderers: int = 1) -> list[psutil.Process]:
     """The process's descendants, once its browsers show so many pages."""
-    until = time.monotonic() + 30
+    until = time.monotonic() + 60
     while time.monotonic() < until:
         family = psutil.Process(pid).children(recursive=True)
         if sum("--type=renderer" in " ".join(_command(p)) for p in family) >= renderers:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from html import escape
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -53,3 +55,26 @@ def test_a_secret_in_the_reason_of_a_skip(secret: Project) -> None:
     reason = re.search(r'message="([^"]*)"', (secret.path / "out.xml").read_text("utf-8"))
     assert reason is not None
     assert "'[redacted]'" in reason[1]
+
+
+LONG = "sk-" + "A1b2C3d4E5" * 32
+MARKED = "p@ss wörd&\"<x>/é+1=it's of the seventh floor, and of many others beyond the hill"
+
+
+@pytest.mark.parametrize("value", [LONG, MARKED], ids=["long", "marked"])
+def test_neither_a_secret_nor_its_beginning_is_shown_however_it_is_cut(project: Project, value: str) -> None:
+    project.pytester._monkeypatch.setenv("PW_SECRET", value)
+    asked = {"act": "open", "url": "http://shop.local/search?q=${env:PW_SECRET}#${env:PW_SECRET}"}
+    typed = {"act": "type", "selector": "input[name=q]", "value": "${env:PW_SECRET}"}
+    sent = {"act": "click", "selector": "form button[type=submit]"}
+    wrong = {"act": "assert", "expr": "value('input[name=q]') == 'nothing'"}
+    project.task("CUT", steps=[asked, typed, sent, wrong])
+    project.run("--alluredir=allure-results", "--junitxml=out.xml", "-rA")
+    seen = [(path, path.read_text("utf-8", "replace")) for path in project.path.rglob("*") if path.is_file()]
+    begun = value[:10]
+    ways = (begun, quote(begun), quote(begun, safe="!$&'()*+,/:;=?@"), quote_plus(begun), escape(begun, quote=False))
+    leaks = [str(path.relative_to(project.path)) for path, text in seen if any(way in text for way in ways)]
+    assert leaks == []
+    report = project.report("CUT")
+    assert (report["step"]["act"], "[redacted]" in report["context"]["url"]) == ("assert", True)
+    assert "[redacted]" in (project.path / "out.xml").read_text("utf-8")

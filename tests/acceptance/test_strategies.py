@@ -291,6 +291,15 @@ def test_a_person_at_the_terminal_decides(project: Project, typed: str) -> None:
     assert ("please answer" in screen) is typed.startswith("7")
 
 
+def test_a_person_is_shown_no_secrets(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_CARD", "hunter2-9999")
+    rules = {"on_state_inconsistency": "manual_resolution"}
+    project.task("A-1", **{**BOUND, "memory": {"card": "${env:SECRET_CARD}"}}, error_recovery=rules)
+    screen = _conversation(project, "")
+    assert "Which is right?" in screen
+    assert "hunter2" not in screen
+
+
 def _conversation(project: Project, typed: str) -> str:
     """What pytest shows on a terminal of its own, where `typed` is entered when it asks."""
     ours, theirs = pty.openpty()

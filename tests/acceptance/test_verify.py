@@ -56,6 +56,8 @@ def test_a_task_that_fails_as_written(project: Project) -> None:
     done = verify(project)
     assert done.returncode == 1
     assert "WRONG: NOT SOUND\n  as written: failed: Assertion failed: exists('#nothing-like-it')" in done.stdout
+    assert "; harness show WRONG\n" in done.stdout
+    assert project.report("WRONG")["code"] == "CRITERIA_UNMET"
 
 
 def test_a_declared_failure_is_what_must_be_shown(project: Project) -> None:
@@ -69,6 +71,17 @@ def test_a_declared_failure_is_what_must_be_shown(project: Project) -> None:
         "OTHER: NOT SOUND\n  as written: did not show what it declares: error_type: expected timeout_step"
         in done.stdout
     )
+
+
+def test_the_earlier_tasks_of_an_episode_have_run_before(project: Project) -> None:
+    wait = {"act": "wait", "selector": "#search-box", "remember": {"seen": "count('#search-box')"}}
+    project.task("A-LATER", episode_id="e", priority=5, preconditions=["mem('seen') == 1"], success_criteria=REAL)
+    project.task("B-EARLIER", episode_id="e", priority=1, steps=[OPEN, wait], success_criteria=["mem('seen') == 1"])
+    project.task("C-ALONE", preconditions=["mem('seen') == 1"], success_criteria=REAL)
+    done = verify(project)
+    assert "A-LATER: sound\n" in done.stdout
+    assert "B-EARLIER: sound\n" in done.stdout
+    assert "C-ALONE: NOT SOUND" in done.stdout
 
 
 def test_what_a_task_depends_on_has_run_before(project: Project) -> None:

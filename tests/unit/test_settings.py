@@ -9,24 +9,25 @@ import pytest
 from harness.settings import SettingsError, load_settings
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("tool = 4", "tool: must be a table, as in `[tool]` (found: 4)"),
-        ("[tool]\nharness = 4", "tool.harness: must be a table, as in `[tool.harness]` (found: 4)"),
-        ("[tool.harness]\nbrowser = 3", "tool.harness.browser: must be a table, as in `[tool.harness.browser]` (found: 3)"),
-        ("[tool.harness]\nagnt = 'x'", "tool.harness: unknown key `agnt` (did you mean `agent`?)"),
-        ("[tool.harness]\nquite-other = 1", "tool.harness: unknown key `quite-other`"),
-        ("[tool.harness.browser]\nheadet = true", "tool.harness.browser: unknown key `headet` (did you mean `headed`?)"),
-        ("[tool.harness.channels.env]\nfiel = 'x'", "tool.harness.channels.env: unknown key `fiel` (did you mean `file`?)"),
-    ],
-)  # fmt: skip
-def test_a_slip_is_one_clear_line(tmp_path: Path, text: str, said: str) -> None:
+SLIPS = {
+    "tool = 4": "tool: must be a table, as in `[tool]` (found: 4)",
+    "[tool]\nharness = 4": "tool.harness: must be a table, as in `[tool.harness]` (found: 4)",
+    "[tool.harness]\nbrowser = 3": ("tool.harness.browser: must be a table, as in `[tool.harness.browser]` (found: 3)"),
+    "[tool.harness]\nagnt = 'x'": "tool.harness: unknown key `agnt` (did you mean `agent`?)",
+    "[tool.harness]\nquite-other = 1": "tool.harness: unknown key `quite-other`",
+    "[tool.harness.browser]\nheadet = true": ("tool.harness.browser: unknown key `headet` (did you mean `headed`?)"),
+    "[tool.harness.channels.env]\nfiel = 'x'": ("tool.harness.channels.env: unknown key `fiel` (did you mean `file`?)"),
+}
+"""What stands in pyproject.toml -> what is said of it."""
+
+
+@pytest.mark.parametrize("text", SLIPS)
+def test_a_slip_is_one_clear_line(tmp_path: Path, text: str) -> None:
     file = tmp_path / "pyproject.toml"
     file.write_text(text, "utf-8")
     with pytest.raises(SettingsError) as caught:
         load_settings(tmp_path)
-    assert str(caught.value) == f"{file}: {said}"
+    assert str(caught.value) == f"{file}: {SLIPS[text]}"
 
 
 def test_a_project_without_settings_has_the_defaults(tmp_path: Path) -> None:

@@ -22,10 +22,7 @@ SCHEMA = "../schemas/task_spec.schema.json"
 @pytest.mark.parametrize("url", [None, "http://127.0.0.1:8000/", "https://shop.example/?q=%22${x}&it's"])
 def test_it_loads_without_a_warning(tmp_path: Path, name: str, url: str | None) -> None:
     path = tmp_path / f"{name}.task.yaml"
-    if url is None:
-        text = demo_task(name, path.name, SCHEMA)
-    else:
-        text = site_task(name, path.name, SCHEMA, url, host_of(url))
+    text = site_task(name, path.name, SCHEMA, url, host_of(url)) if url else demo_task(name, path.name, SCHEMA)
     path.write_text(text, "utf-8")
     task = load_file(path, known_channels=frozenset({"env"}))
     assert task.spec.task_id == name

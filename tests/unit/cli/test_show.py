@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.cli.failure_page import headline, page
+from harness.cli.failure_page import headline, line, page
 from harness.cli.kept import UnreadableReportError, earlier, latest, named, read_kept
 
 REPORT: dict[str, Any] = {
@@ -32,7 +32,14 @@ REPORT: dict[str, Any] = {
 }
 TRACE = [
     {"act": "open", "url": "http://shop.local/", "seconds": 0.5, "step_index": 0},
-    {"act": "assert", "selector": "#total", "value": "30", "seconds": 1, "step_index": 1},
+    {
+        "act": "assert",
+        "selector": "#total",
+        "value": "30",
+        "seconds": 1,
+        "step_index": 1,
+        "note": "ATTEMPT 1: FAILED - no",
+    },
 ]
 MANIFEST = {
     "task_id": "T-1",
@@ -61,8 +68,8 @@ def test_everything_that_is_known_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     assert lines[2].endswith("run run-7: 1 of 3 steps done in 7.2 s, 1 retry")
     assert lines[3:] == [
         "  steps:",
-        "      0  open    http://shop.local/  0.5 s",
-        "  >   1  assert  #total = '30'  1.0 s",
+        "      0  open    http://shop.local/  ok  0.5 s",
+        "  >   1  assert  #total = '30'  FAILED  1.0 s",
         "  tried:",
         "    ATTEMPT 1: FAILED - no",
         "    RETRY (after 5s): FAILED - still no",
@@ -90,6 +97,9 @@ def test_everything_that_is_known_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     ("changed", "words"),
     [
         ({"step_index": -1}, "before the first step"),
+        ({"step_index": -1, "code": "PRECONDITION_NOT_MET"}, "at a precondition"),
+        ({"step_index": 3, "code": "AGENT_FAILED"}, "while choosing step 3"),
+        ({"step_index": 3, "code": "INCOMPLETE"}, "at the end"),
         ({"step_index": 3}, "at the success criteria"),
         ({"step_index": 1, "metrics": None}, "at step 1"),
         ({"error_type": "unknown", "code": "BROWSER_CRASHED"}, "T-1 failed: BROWSER_CRASHED at"),
@@ -111,11 +121,66 @@ def test_a_report_alone_is_enough(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"task_id": "T-1"'])
-def test_what_is_no_report_is_said(tmp_path: Path, content: str) -> None:
+def test_what_is_no_report_is_said(tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = keep(tmp_path / "T-1")
     (folder / "error_report.json").write_text(content, "utf-8")
-    with pytest.raises(UnreadableReportError, match=r"error_report\.json: not an error report"):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UnreadableReportError, match=r"^T-1/error_report\.json: not an error report"):
         read_kept(folder)
+
+
+def shown(folder: Path, steps: list[dict[str, Any]], **report: Any) -> list[str]:
+    keep(folder, **report)
+    (folder / "partial_trace.json").write_text(json.dumps({"steps": steps}), "utf-8")
+    return page(read_kept(folder), 100).splitlines()
+
+
+def step(index: int, note: str = "") -> dict[str, Any]:
+    return {"act": "click", "selector": f"#s{index}", "step_index": index, **({"note": note} if note else {})}
+
+
+def test_each_attempt_says_how_it_went(tmp_path: Path) -> None:
+    warnings = [{"type": "step_skipped", "step_index": 1, "message": "skipped"}]
+    steps = [
+        step(0, "ATTEMPT 1: FAILED - no"), step(0, "RETRY (after 1s): SUCCESS"), step(1, "ATTEMPT 1: FAILED - no"),
+        step(2, "ATTEMPT 1: FAILED - no; WENT BACK from step 2 to the checkpoint before step 1"),
+        step(1), step(2, "ATTEMPT 1: FAILED - no"),
+    ]  # fmt: skip
+    lines = shown(tmp_path / "T", steps, step_index=2, warnings=warnings)
+    place = lines.index("  steps:")
+    assert lines[place + 1 : place + 8] == [
+        "      0  click  #s0  FAILED",
+        "      0  click  #s0  ok",
+        "      1  click  #s1  skipped",
+        "  >   2  click  #s2  FAILED",
+        "         went back from step 2 to the checkpoint before step 1",
+        "      1  click  #s1  ok",
+        "  >   2  click  #s2  FAILED",
+    ]
+
+
+def test_a_choice_that_failed_is_a_line_of_the_steps(tmp_path: Path) -> None:
+    lines = shown(tmp_path / "T", [step(0)], step_index=1, code="AGENT_TIMEOUT")
+    assert "      0  click  #s0  ok" in lines
+    assert "  >   1         the agent's choice  FAILED" in lines
+    assert "  >   0    the agent's choice  FAILED" in shown(tmp_path / "S", [], step_index=0, code="AGENT_FAILED")
+
+
+def test_what_the_failure_found_is_told(tmp_path: Path) -> None:
+    assertion = {"expression": "e", "expected": None, "actual": "one\ntwo", "diff": ""}
+    context = {"assertion": assertion, "matches": ["<a>1</a>", "<a>2</a>"]}
+    lines = shown(tmp_path / "T", [], context=context, faults=["shop.local is refused"])
+    text = "\n".join(lines)
+    assert "  expected: null\n  actual:   one\n    two\n" in text
+    assert "  matches:\n    <a>1</a>\n    <a>2</a>\n" in text
+    assert "  faults injected by the task:\n    shop.local is refused\n" in text
+
+
+def test_what_is_not_of_the_last_run_is_marked(tmp_path: Path) -> None:
+    kept = read_kept(keep(tmp_path / "T-1"))
+    assert line(kept, "run-8").endswith("(not of the last run)")
+    assert not line(kept, "run-7").endswith("run)")
+    assert not line(kept, None).endswith("run)")
 
 
 def test_directories_are_found_by_name_and_by_task(tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.engine.scoring import metrics
 from harness.failure import Failure, Passed
 from harness.record import TaskResult
+from harness.spec.advice.idle import METRICS
 from harness.spec.loaded import Loaded
 from harness.spec.origin import Origin
 from harness.spec.problems import SpecError
@@ -244,3 +246,7 @@ def test_retries_cost_efficiency() -> None:
 
 def test_without_parts_and_rubrics_there_is_no_score() -> None:
     assert play(Theatre()).score is None
+
+
+def test_the_advice_knows_the_metrics_that_are_measured() -> None:
+    assert tuple(metrics((), (), 0, succeeded=True)) == METRICS

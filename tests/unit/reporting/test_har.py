@@ -86,3 +86,33 @@ def test_failed_requests() -> None:
     ]
     assert [r.status for r in failed_requests(har(response={"status": 503}))] == [503]
     assert list(failed_requests(har())) == []
+
+
+PIECES = "first-part&second-part=third+part"
+
+
+def test_the_pieces_of_a_secret_that_an_address_has_split() -> None:
+    pairs = [
+        {"name": "k", "value": "first-part"},
+        {"name": "second-part", "value": "third part"},
+        {"name": "q", "value": "mouse"},
+    ]
+    request = {"method": "GET", "url": f"http://x.local/p?k={PIECES}&q=mouse", "headers": [], "queryString": pairs}
+    shown = redact_har(har(request=request), Redactor([PIECES]))["log"]["entries"][0]["request"]
+    assert shown["url"] == f"http://x.local/p?k={MARK}&q=mouse"
+    assert shown["queryString"] == [{"name": "k", "value": MARK}, {"name": "q", "value": "mouse"}]
+
+
+def test_the_pieces_of_a_secret_that_begins_in_the_path() -> None:
+    pairs = [{"name": "second-part", "value": "x"}]
+    request = {"method": "GET", "url": "http://x.local/first?second-part=x", "headers": [], "queryString": pairs}
+    shown = redact_har(har(request=request), Redactor(["first?second-part"]))["log"]["entries"][0]["request"]
+    assert (shown["url"], shown["queryString"]) == (f"http://x.local/{MARK}=x", [])
+
+
+def test_the_pieces_of_a_secret_that_a_form_has_split() -> None:
+    pairs = [{"name": "pieces", "value": "first-part"}, {"name": "second-part", "value": "third part"}]
+    body = {"mimeType": "application/x-www-form-urlencoded", "text": f"pieces={PIECES}", "params": pairs}
+    request = {"method": "POST", "url": "http://x.local/", "headers": [], "postData": body}
+    shown = redact_har(har(request=request), Redactor([PIECES]))["log"]["entries"][0]["request"]["postData"]
+    assert (shown["text"], shown["params"]) == (f"pieces={MARK}", [{"name": "pieces", "value": MARK}])

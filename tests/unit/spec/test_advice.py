@@ -254,9 +254,7 @@ FIT = {
         "{act: open, url: 'http://www.x/'}", "{act: open, url: '/cart'}", "{act: open, url: about:blank}", more=ONLY_X
     ),
     "domain-of-a-run": steps("{act: open, url: 'http://${memory.h}/'}", more="memory: {h: x}\n" + ONLY_X),
-    "domain-of-one-case": steps(
-        "{act: open, url: 'http://${param.n}/'}", more="parametrize: {n: [x, y]}\n" + ONLY_X
-    ),
+    "domain-of-one-case": steps("{act: open, url: 'http://${param.n}/'}", more="parametrize: {n: [x, y]}\n" + ONLY_X),
     "domain-that-is-meant": steps(
         "{act: open, url: 'http://y/'}", more=ONLY_X + "expect: {final_state: aborted, code: POLICY_DOMAIN}\n"
     ),
@@ -266,14 +264,13 @@ FIT = {
     "memory-of-a-hook": steps(READS, more="preconditions: [\"mem('nope') == 1\"]\n" + REPAIRED).replace(
         "error_recovery: {", "repairs: [{memory: {other: 1}}]\nerror_recovery: {"
     ),
-    "memory-in-criteria": steps("{act: assert, expr: \"${memory.nope} == null\"}"),
+    "memory-in-criteria": steps('{act: assert, expr: "${memory.nope} == null"}'),
     "memory-that-is-meant": steps(READS, more="expect: {final_state: failed, code: MEMORY_MISSING}\n"),
     "precondition-of-memory": steps(WAIT, more="memory: {k: 1}\npreconditions: [\"mem('k') == 1\"]\n"),
     "precondition-of-an-episode": steps(WAIT, more="episode_id: e\npreconditions: [\"mem('k') == 1\"]\n"),
     "precondition-that-is-meant": steps(
         WAIT,
-        more="preconditions: [\"mem('k') == 1\"]\n"
-        "expect: {final_state: aborted, error_type: precondition_not_met}\n",
+        more="preconditions: [\"mem('k') == 1\"]\nexpect: {final_state: aborted, error_type: precondition_not_met}\n",
     ),
     "download-of-any-name": steps("{act: download, selector: '#a'}", more="artifacts: [a.txt]\n"),
 }

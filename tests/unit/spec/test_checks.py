@@ -1,12 +1,14 @@
-"""Checks that only warn."""
+"""Checks of a task whose types are right."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from harness.spec.load import load_file
 from harness.spec.marks import TAKEN
-from tests.unit.spec.files import HEAD, loaded
+from tests.unit.spec.files import HEAD, loaded, problems, write
 
 
 def test_scores_are_no_reason_for_a_warning(tmp_path: Path) -> None:
@@ -24,3 +26,29 @@ def test_plain_tags_and_families_are_taken(tmp_path: Path) -> None:
     spec = loaded(tmp_path, HEAD + "tags: [shop, shop, a-1_b, skipping, Smoke]\nfamily: 2-B_x\n").spec
     assert spec.tags == ("shop", "shop", "a-1_b", "skipping", "Smoke")
     assert spec.family == "2-B_x"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hint"),
+    [
+        ("/api/*", "write http://host/api/* or */api/*"),
+        ("api", "write http://host/api or */api"),
+        ("shop.local/api/*", "write http://shop.local/api/* or *shop.local/api/*"),
+        ("htp://shop.local/*", "write http://shop.local/* or *shop.local/*"),
+        ("http", "write http://host/http or */http"),
+    ],
+)
+def test_a_pattern_that_no_whole_url_matches_is_refused(tmp_path: Path, pattern: str, hint: str) -> None:
+    text = HEAD + f"faults:\n  - {{kind: hang, url: '{pattern}'}}\n"
+    (problem,) = problems(write(tmp_path, text))
+    assert (problem.severity, problem.path, problem.line) == ("error", "faults[0].url", 6)
+    assert problem.message == "no URL matches: the pattern is one of whole URLs"
+    assert problem.hint == hint
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*/api", "http://x/", "HTTPS://x/*", "ht*", "wss://x/", "${inputs.u}/x", "http${inputs.u}"]
+)
+def test_a_pattern_that_some_url_may_match_is_taken(tmp_path: Path, pattern: str) -> None:
+    text = HEAD + f"inputs: {{u: 'http://x'}}\nfaults:\n  - {{kind: hang, url: '{pattern}'}}\n"
+    assert problems(write(tmp_path, text)) == ()

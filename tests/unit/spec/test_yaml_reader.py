@@ -133,7 +133,11 @@ COMMENT = "in YAML ` #` begins a comment: put the text in quotes"
         ("tags: [it's, 'a #', #b]\nx: 1\n", (1, 21), COMMENT),
         ("tags: [a, # fine\n  b]\nx: [c, d}\n", (3, 9), "look at indentation, quotes and brackets here and in the"),
         ("x: 1 # {fine\ny: [c, d}\n", (2, 9), "look at indentation, quotes and brackets here and in the"),
-        ("task_id: T\n  goal: x\n", (2, 7), "`goal` is indented deeper than `task_id` above it: begin both in column 1"),
+        (
+            "task_id: T\n  goal: x\n",
+            (2, 7),
+            "`goal` is indented deeper than `task_id` above it: begin both in column 1",
+        ),
         ("s:\n  - act: open\n\n     url: x\n", (4, 9), "`act` above it: begin both in column 5"),
         ("goal: buy: it\n", (1, 10), "put the value in quotes"),
         ("a: 1\ngoal: buy: it\n", (2, 10), "put the value in quotes"),

@@ -1,0 +1,61 @@
+"""An interrupted run: signals that end it in order, and the tasks that xdist's workers could not tell of any more."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.failure import Failure
+from harness.report import ErrorReport
+from harness.reporting.documents import read_json
+from harness.reporting.manifest import MANIFEST
+from harness.reporting.task_record import TaskRecord
+
+CODE = "INTERRUPTED"
+
+
+def end_in_order() -> None:
+    """SIGTERM (a CI system that cancels) and SIGHUP (a terminal that is closed) end the run as Ctrl-C does.
+
+    So its reports are written, and nothing is left behind.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
+
+
+def interrupted_tasks(artifacts: Path, run_id: str) -> Iterator[TaskRecord]:
+    """What the workers of the run left under `errors/` of tasks that were interrupted, by name."""
+    for file in sorted(artifacts.glob(f"*/{MANIFEST}")):
+        try:
+            manifest = read_json(file)
+            if manifest["run"] == run_id and manifest["code"] == CODE:
+                report = ErrorReport.model_validate(read_json(file.with_name("error_report.json")))
+                yield _record(report, str(manifest["key"]), file.parent)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # not a directory of a task
+
+
+def _record(report: ErrorReport, key: str, folder: Path) -> TaskRecord:
+    metrics = report.metrics
+    return TaskRecord(
+        task_id=report.task_id,
+        key=key,
+        final_state=report.final_state,
+        source=report.source,
+        error_type=str(report.error_type),
+        code=report.code,
+        family=Failure(report.code, "").family,
+        step_index=report.step_index,
+        message=report.error_message,
+        seconds=metrics.time_elapsed_seconds if metrics else 0,
+        steps_completed=metrics.steps_completed if metrics else 0,
+        steps_total=metrics.steps_total if metrics else 0,
+        retries=metrics.retries_count if metrics else 0,
+        warnings=report.warnings,
+        artifacts=str(folder),
+    )

@@ -1,0 +1,58 @@
+"""A task that did not run has a report too: it could not be made ready, or the process that ran it died (DESIGN 5)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from harness.failure import Failure
+from harness.plan import Plan
+from harness.ports import Evidence, Snapshot
+from harness.pytest_plugin.state import State
+from harness.record import TaskResult
+from harness.recovery import NoRecovery
+from harness.report import Context, error_report
+from harness.spec.expressions import environment_names
+from harness.spec.keys import slug
+from harness.spec.loaded import Loaded
+
+
+def bare_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.environ) -> Plan:
+    """The plan of a task that none can be made of: its name and its secrets, nothing to do."""
+    spec, key = task.spec, slug(task.spec.task_id)
+    return Plan(
+        spec=spec,
+        task_id=spec.task_id,
+        key=key,
+        world=f"{run_id}.{key}",
+        steps=(),
+        preconditions=(),
+        success_criteria=(),
+        rulebook=NoRecovery(),
+        timeout=spec.timeout,
+        step_timeout=spec.step_timeout,
+        folder=task.folder,
+        source=task.source,
+        secrets=tuple(environ[name] for name in environment_names(spec) if environ.get(name)),
+    )
+
+
+def unrun(state: State, plan: Plan, failure: Failure) -> TaskResult:
+    """The result of a task of which nothing is known but why, with its `errors/<key>` written."""
+    result = TaskResult(
+        task_id=plan.task_id,
+        key=plan.key,
+        final_state="aborted",
+        history=(),
+        started=datetime.now(UTC),
+        elapsed=0,
+        steps_total=len(plan.steps),
+        failure=failure,
+        failed_index=-1,
+    )
+    report = error_report(plan, result, Context(), expected=False)
+    archive = state.harness().archive
+    kept = archive.keep(plan, result, report, Evidence(archive.scratch(plan)), Snapshot())
+    return replace(result, error=report, artifacts=kept)
