@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from harness.compile import compile_plan
 from harness.engine.ending import reached, unmet
@@ -14,7 +15,9 @@ from harness.recovery import NoRecovery
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 from harness.spec.suite import dependencies
-from harness.wiring import SyncHarness
+
+if TYPE_CHECKING:
+    from harness.wiring import SyncHarness
 
 NOBODY = "nobody"
 """Stands for the agent of a task without steps: such a task is run with no steps only."""

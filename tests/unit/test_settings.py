@@ -8,7 +8,6 @@ import pytest
 
 from harness.settings import SettingsError, load_settings
 
-
 SLIPS = {
     "tool = 4": "tool: must be a table, as in `[tool]` (found: 4)",
     "[tool]\nharness = 4": "tool.harness: must be a table, as in `[tool.harness]` (found: 4)",
