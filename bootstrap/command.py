@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PROJECT = Path(__file__).resolve().parent.parent
+PARALLEL = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
+"""Each core runs whole files of tests: some share what is dear to make. More at once would disturb those of deadlines."""
 CHECKS: tuple[tuple[str, ...], ...] = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
@@ -92,7 +94,7 @@ def run_tasks(venv: Path, pytest_arguments: Sequence[str]) -> int:
 
 
 def run_tests(venv: Path, pytest_arguments: Sequence[str]) -> int:
-    for command in (*CHECKS, ("pytest", "tests/", *pytest_arguments)):
+    for command in (*CHECKS, ("pytest", "tests/", *PARALLEL, *pytest_arguments)):
         line = " ".join(command)
         say(line)
         code = in_environment(venv, command)
