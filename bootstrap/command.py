@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).resolve().parent.parent
 PARALLEL = ("-n", "auto", "--maxprocesses", "4", "--dist", "loadfile")
-"""Each core runs whole files of tests: some share what is dear to make. More at once would disturb those of deadlines."""
+"""Whole files to each core: some share what is dear to make. More at once would disturb those of deadlines."""
 CHECKS: tuple[tuple[str, ...], ...] = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
