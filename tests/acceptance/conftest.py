@@ -26,6 +26,10 @@ clock = "world.now"
 """
 
 
+INI = "[pytest]\naddopts = -p no:hypothesispytest\n"
+"""hypothesis takes most of a second to load, and these projects have no use for it."""
+
+
 @pytest.fixture(scope="session")
 def sites() -> Iterator[dict[str, int]]:
     """Host -> port of the demo sites, running."""
@@ -45,7 +49,7 @@ class Project:
         self.path = Path(pytester.path)
         hosts = ", ".join(f'"{host}" = {port}' for host, port in sites.items())
         (self.path / "pyproject.toml").write_text(PYPROJECT.format(base=min(sites.values()), hosts=hosts), "utf-8")
-        (self.path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+        (self.path / "pytest.ini").write_text(INI, "utf-8")
 
     def task(self, task_id: str, **spec: Any) -> Path:
         """Write a task; without steps it opens the shop."""

@@ -87,7 +87,10 @@ def test_the_checks_stop_at_the_first_that_fails(tmp_path: Path, venv: Path, cap
 def test_the_suite_comes_last(tmp_path: Path, venv: Path) -> None:
     program(venv / "bin" / "mypy", "#!/bin/sh\n")
     assert command.run_tests(venv, ("-x",)) == 1
-    assert (tmp_path / "calls").read_text().splitlines()[-2:] == ["lint-imports ", "pytest tests/ -x"]
+    assert (tmp_path / "calls").read_text().splitlines()[-2:] == [
+        "lint-imports ",
+        f"pytest tests/ {' '.join(command.PARALLEL)} -x",
+    ]
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 4])

@@ -60,7 +60,7 @@ STORING = """<!doctype html><title>Storing</title><p id=early></p><script>
 </script>"""
 PAGES.update(
     {
-        "/fields": FIELDS,
+        "/saved-fields": FIELDS,
         "/reacting": REACTING,
         "/storing": STORING,
         "/inner-field": "<title>Inner</title><input id=in><textarea name=t></textarea>",
@@ -191,7 +191,7 @@ def random_values(seed: int) -> dict[str, Any]:
 @pytest.mark.parametrize("seed", range(4))
 def test_every_kind_of_field_comes_back(run: Any, stage: Stage, seed: int) -> None:
     async def body() -> None:
-        session = await stage.at("/fields")
+        session = await stage.at("/saved-fields")
         await js(session, SET_FIELDS, random_values(seed))
         saved = await session.save(5)
         await go(session, "/saved")
