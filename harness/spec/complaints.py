@@ -172,5 +172,5 @@ def stray_keys(keys: list[str], data: Any, origin: Origin) -> Iterator[Problem]:
         if misspelt(key, known):
             yield unknown_key((key,), data, origin)
         else:
-            hint = "it has no effect"
+            hint = did_you_mean(key, known) or "it has no effect: drop it, or write it below `inputs` to refer to it"
             yield origin.problem((key,), f"unknown key `{key}`", hint=hint, key=True, severity="warning")

@@ -74,3 +74,9 @@ def test_a_large_text_takes_no_longer_than_a_few_seconds() -> None:
     began = time.perf_counter()
     assert Redactor([LONG, SPACED]).text(text) == text
     assert time.perf_counter() - began < 20
+
+
+def test_a_secret_that_looks_like_a_difference_goes_whole() -> None:
+    secret = "- + - + - + - + - +"
+    for lines in (textwrap.wrap(f"said {secret} twice", 20), textwrap.wrap(f"said {secret}", 20)):
+        _gone(secret, Redactor([secret]).text("\n             ".join(lines)))
