@@ -6,8 +6,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.api import execute_task, load_task
+    from harness.api import (
+        clear_faults,
+        execute_task,
+        inject,
+        inject_network_failure,
+        load_task,
+        simulate_delayed_state_update,
+    )
     from harness.failure import ErrorType
+    from harness.injection import InjectionError
     from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
     from harness.record import TaskResult
     from harness.report import ErrorReport
@@ -18,12 +26,17 @@ __all__ = [
     "CriterionFailed",
     "ErrorReport",
     "ErrorType",
+    "InjectionError",
     "SpecError",
     "TaskFailed",
     "TaskResult",
     "TaskSpec",
+    "clear_faults",
     "execute_task",
+    "inject",
+    "inject_network_failure",
     "load_task",
+    "simulate_delayed_state_update",
 ]
 
 _HOMES = {
@@ -32,10 +45,15 @@ _HOMES = {
     "TaskFailed": "harness.pytest_plugin.failures",
     "ErrorReport": "harness.report",
     "ErrorType": "harness.failure",
+    "InjectionError": "harness.injection",
     "TaskResult": "harness.record",
     "TaskSpec": "harness.spec.task",
+    "clear_faults": "harness.api",
     "execute_task": "harness.api",
+    "inject": "harness.api",
+    "inject_network_failure": "harness.api",
     "load_task": "harness.api",
+    "simulate_delayed_state_update": "harness.api",
 }
 
 

@@ -1,15 +1,19 @@
-"""Tasks from Python, as specs/003 7.1 writes them: load, assign, execute."""
+"""Tasks from Python, as specs/003 7.1 writes them: load, assign, inject, execute."""
 
 from __future__ import annotations
 
 import atexit
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.compile import compile_plan
+from harness.injection import Injection, InjectionError, Pending, check, fault_of, hosts
 from harness.record import TaskResult
 from harness.settings import load_settings
+from harness.spec.faults import FaultBase
 from harness.spec.load import Loaded, find_tasks, load_file
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
@@ -17,6 +21,9 @@ from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
     from harness.wiring import SyncHarness
+
+PENDING = Pending()
+"""What the next task meets."""
 
 
 def load_task(task: str | Path) -> TaskSpec:
@@ -33,13 +40,57 @@ def load_task(task: str | Path) -> TaskSpec:
 def execute_task(task: TaskSpec) -> TaskResult:
     """Run a task to its end; failures are in the result. Raises SpecError when it cannot be run as it stands.
 
+    Faults that were injected strike it after its own; InjectionError (a ValueError) for one that does not fit it.
     Browser and services are started with the first task and end with the process.
     """
     harness = _harness(_project())
     place = task.place
     folder, source = place if place else (Path.cwd(), None)
     plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id, folder=folder, source=source)
-    return harness.run(plan, lambda _: None)
+    injected = PENDING.look()
+    check(injected, plan, harness.settings)
+    PENDING.forget()
+    return harness.run(replace(plan, faults=(*plan.faults, *injected)), lambda _: None)
+
+
+def inject(fault: Mapping[str, Any] | FaultBase, *more: Mapping[str, Any] | FaultBase) -> Injection:
+    """Faults for the next `execute_task`, written as under `faults:` in a file, or as objects of `harness.spec.faults`.
+
+    As a context manager they strike every task of the block. Raises InjectionError for what is no fault.
+    """
+    return PENDING.add(*map(fault_of, (fault, *more)))
+
+
+def inject_network_failure(duration: float = 2000, *, host: str | None = None, step: int = 0) -> Injection:
+    """For `duration` milliseconds from the beginning of a step on, every host of the project's services refuses.
+
+    With `host`, only that one does. Raises InjectionError when there are none.
+    """
+    known = hosts(load_settings(_project()))
+    if not known and host is None:
+        raise InjectionError(
+            "inject_network_failure: the project has no hosts in [tool.harness.services] that could refuse; "
+            'inject({"kind": "offline", "seconds": 2}) takes the browser off the network instead'
+        )
+    struck = known if host is None else (host,)
+    return inject(*({"kind": "refuse", "host": each, "seconds": duration / 1000, "step": step} for each in struck))
+
+
+def simulate_delayed_state_update(
+    key: str, value: Any, delay: float = 3, channel: str = "env", *, meanwhile: Any = None, step: int = 0
+) -> Injection:
+    """The value at the path `key` of an environment channel arrives `delay` seconds after the beginning of a step.
+
+    Until then the path holds `meanwhile`; without it, what it held before. A place that the task itself brings about is
+    there only from a later `step` on. Raises InjectionError for what cannot be.
+    """
+    fault = {"path": key, "value": value, "seconds": delay, "channel": channel, "meanwhile": meanwhile, "step": step}
+    return inject({"kind": "delayed_state", **fault})
+
+
+def clear_faults() -> None:
+    """Nothing that was injected strikes any more."""
+    PENDING.clear()
 
 
 def _by_id(task_id: str) -> Loaded:

@@ -44,6 +44,9 @@ class Plan:
     timeout: float
     step_timeout: float
     faults: tuple[Fault, ...] = ()
+    """The task's own, and those of `--faults`."""
+    fault_seed: int | None = None
+    """What the faults' chances are drawn from."""
     folder: Path = Path()
     """Folder of the task's file; uploads stay inside it."""
     source: str = ""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.failure import Failure, Outcome, Passed
 from harness.recovery import Remedy
+from harness.spec.faults import Fault
 from harness.spec.parts import FinalState
 from harness.spec.steps import Step
 
@@ -104,6 +105,30 @@ class Warning_:  # noqa: N801 - `Warning` is a builtin
 
 
 @dataclass(frozen=True, slots=True)
+class MetFault:
+    """What became of one declared fault. Times are seconds since the start of the task."""
+
+    name: str
+    fault: Fault
+    count: int = 0
+    """How often it struck; 0: it was never met."""
+    strikes: tuple[float, ...] = ()
+    """When, the first hundred times."""
+    healed: tuple[float, ...] = ()
+    problem: str = ""
+    """Why it could not strike, or heal."""
+
+    def describe(self) -> str:
+        """One line for people."""
+        if self.problem:
+            return f"{self.fault.describe()}: {self.problem}"
+        if not self.count:
+            return f"{self.fault.describe()}: never met"
+        often = "once" if self.count == 1 else f"{self.count} times, first"
+        return f"{self.fault.describe()}: struck {often} at {self.strikes[0]:.1f} s"
+
+
+@dataclass(frozen=True, slots=True)
 class ScorePart:
     """What became of one scoring checkpoint (DESIGN 4.1)."""
 
@@ -158,6 +183,8 @@ class TaskResult:
     """None for a task that declares neither scoring checkpoints nor rubrics."""
     alternative: TaskResult | None = None
     """What became of the task that ran in the place of this one (`fallback_plan`)."""
+    faults: tuple[MetFault, ...] = ()
+    """What became of the declared faults, in the order of the file."""
     skipped: str = ""
     """Why the task was left out (`on_precondition_fail: skip_task`); it counts as neither passed nor failed."""
 

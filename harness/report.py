@@ -79,7 +79,9 @@ class ErrorReport(BaseModel):
     hint: str = ""
     tried: tuple[str, ...] = Field((), description="The attempts at the failed step, a line each.")
     warnings: tuple[dict[str, JsonValue], ...] = ()
-    faults: tuple[str, ...] = Field((), description="What the task makes go wrong on purpose, a line each.")
+    faults: tuple[str, ...] = Field(
+        (), description="What was made to go wrong on purpose, and how often it was met, a line each."
+    )
     score: dict[str, JsonValue] | None = Field(None, description="How much was reached: total, parts, rubrics.")
     expected: bool = Field(False, description="The task declares this outcome in `expect`.")
     source: str = Field("", description="The task's file.")
@@ -118,7 +120,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         hint=failure.hint,
         tried=tuple(map(note, record.attempts)) if record else (),
         warnings=tuple(w.as_json() for w in result.warnings),
-        faults=tuple(fault.describe() for fault in plan.faults),
+        faults=tuple(met.describe() for met in result.faults),
         score=None if result.score is None else _score_json(result.score),
         expected=expected,
         source=plan.source,

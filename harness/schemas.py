@@ -7,7 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from harness.campaign.document import Campaign
 from harness.report import ErrorReport
+from harness.spec.fault_plan import FaultPlan
 from harness.spec.memory import MemoryKV
 from harness.spec.task import TaskSpec
 from harness.spec.trace import Trace
@@ -31,6 +33,8 @@ def schemas() -> dict[str, Schema]:
             "error_report.schema.json": _error_report(),
             "trace.schema.json": Trace.model_json_schema(),
             "memory_kv.schema.json": MemoryKV.model_json_schema(),
+            "fault_plan.schema.json": _fault_plan(),
+            "campaign.schema.json": Campaign.model_json_schema(mode="serialization"),
         }.items()
     }
 
@@ -46,6 +50,22 @@ def _task_spec() -> Schema:
         definitions["Rulebook"]["properties"][rule] = _rule(rule, strategies, definitions)
     for models, tag in ((ACTS.values(), "act"), (FAULTS.values(), "kind")):
         _require(definitions, models, tag)
+    return _pruned(schema)
+
+
+def _fault_plan() -> Schema:
+    """In a file, the keys of a fault stand beside `tasks`, which may be a single id."""
+    schema = FaultPlan.model_json_schema()
+    schema["properties"] = {"$schema": {"type": "string"}, **schema["properties"]}
+    definitions: dict[str, Schema] = schema["$defs"]
+    _require(definitions, FAULTS.values(), "kind")
+    planned = definitions["PlannedFault"]["properties"]
+    several = {key: planned["tasks"][key] for key in ("type", "items", "minItems")}
+    description = planned["tasks"]["description"]
+    definitions["Tasks"] = {"anyOf": [{"type": "string"}, several], "default": "*", "description": description}
+    for definition in _tagged(definitions, FAULTS.values(), "kind"):
+        definition["properties"] = {"tasks": {"$ref": "#/$defs/Tasks"}, **definition["properties"]}
+    schema["properties"]["faults"]["items"] = planned["fault"]
     return _pruned(schema)
 
 
@@ -65,10 +85,15 @@ def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Map
 
 def _require(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]], tag: str) -> None:
     """pydantic holds the tag for optional, for it has a default; in a file it is what tells the models apart."""
-    for model in models:
-        definition = definitions[model.__name__]
+    for definition in _tagged(definitions, models, tag):
         definition["properties"][tag].pop("default", None)
         definition["required"] = [tag, *definition.get("required", [])]
+
+
+def _tagged(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]], tag: str) -> list[Schema]:
+    """Those of the models. Found by their tags: an act and a fault may have one name, `Dialog`."""
+    tags = {model.model_fields[tag].default for model in models}
+    return [each for each in definitions.values() if each.get("properties", {}).get(tag, {}).get("const") in tags]
 
 
 def _error_report() -> Schema:

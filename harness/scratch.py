@@ -1,21 +1,61 @@
-"""The temporary folder of a process; those that killed processes left behind are swept."""
+"""The temporary folder of a process; what killed processes left behind is cleared up by a janitor, or swept."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psutil
 
+from harness import janitor
 from harness.resilience import Clock
 
 PREFIX = "taskspec"
 YOUNGEST = timedelta(minutes=1)
 """A folder this young is left alone, whoever made it."""
+JANITOR_SECONDS = 2.0
+"""How long the end of the harness may wait for its janitor's."""
+
+
+class Scratch:
+    """The temporary folder of this process, with a janitor for the case that it is killed.
+
+    The janitor then ends the programs it was told of, and removes this folder and `workspace`.
+    """
+
+    def __init__(self, clock: Clock, workspace: Path) -> None:
+        self._folder = temporary_folder(clock)
+        self.path = Path(self._folder.name)
+        self._janitor = subprocess.Popen(
+            [sys.executable, "-I", "-S", janitor.__file__, str(os.getpid()), self.path, workspace],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd=self.path.anchor,
+            start_new_session=True,
+        )
+
+    def guard(self, pid: int) -> None:
+        """A program that is not to outlive this process."""
+        assert self._janitor.stdin is not None
+        with contextlib.suppress(OSError):  # the janitor was killed: the next start sweeps
+            self._janitor.stdin.write(f"{pid}\n".encode())
+
+    def close(self) -> None:
+        """Remove the folder; the janitor has no more to do."""
+        assert self._janitor.stdin is not None
+        self._folder.cleanup()
+        self._janitor.stdin.close()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._janitor.wait(JANITOR_SECONDS)
 
 
 def temporary_folder(clock: Clock) -> tempfile.TemporaryDirectory[str]:

@@ -112,6 +112,7 @@ class Settings(Part):
     heal: bool = True
     strict: bool = False
     timeout_scale: float = Field(1.0, gt=0, le=100)
+    faults: tuple[Path, ...] = Field((), description="Fault plans that strike the tasks of every run.")
     keep_previous: int = Field(5, ge=0, description="How many earlier runs are kept under errors/.previous.")
     redact: tuple[str, ...] = Field((), description="Regular expressions; what matches is redacted everywhere.")
 
@@ -134,7 +135,8 @@ def load_settings(root: Path, **options: Any) -> Settings:
         settings = Settings.model_validate({**table, **options, "browser": browser, "root": root})
     except ValidationError as error:
         raise SettingsError("\n".join(_problem(file, found) for found in error.errors())) from error
-    return settings.model_copy(update={"artifacts": root / settings.artifacts})
+    faults = tuple(root / file for file in settings.faults)
+    return settings.model_copy(update={"artifacts": root / settings.artifacts, "faults": faults})
 
 
 def _table(file: Path) -> dict[str, Any]:

@@ -19,14 +19,14 @@ from harness.browser.request import SessionRequest
 from harness.engine import run_task
 from harness.events import Event
 from harness.failure import Failed
-from harness.faults import FaultInjector, prepare
+from harness.faults import FaultInjector, Network, SiteHands, StateHands, Where, prepare
 from harness.plan import Plan, new_run_id
 from harness.ports import Agent, Ask, Ports, RepairHook, Stage
 from harness.record import TaskResult
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.redaction import Redactor
 from harness.resilience import SystemClock
-from harness.scratch import temporary_folder
+from harness.scratch import Scratch
 from harness.services import Services
 from harness.settings import Settings
 from harness.sync import Caller, LoopThread
@@ -54,12 +54,13 @@ class Harness:
         self.clock = SystemClock()
         self.services = Services(settings.services, root=settings.root, logs=state / "logs", clock=self.clock)
         self.channels = Channels(settings.channels, hosts=self.services.hosts, root=settings.root)
-        self._temp = temporary_folder(self.clock)
-        self.browsers = Browsers(settings.browser, self.clock, temp=Path(self._temp.name))
-        self.agents = Agents(settings.agents, settings.root)
-        self.memory = MemoryStore(Path(self._temp.name) / "memory.sqlite3")
         self.redactor = Redactor((), settings.redact)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
+        self._scratch = Scratch(self.clock, self.archive.workspace)
+        temp, guard = self._scratch.path, self._scratch.guard
+        self.browsers = Browsers(settings.browser, self.clock, temp=temp, guard=guard, hosts=self.services.hosts)
+        self.agents = Agents(settings.agents, settings.root)
+        self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
         self._ready = False
@@ -89,23 +90,28 @@ class Harness:
 
     def _ports(self, plan: Plan, agent: Agent, emit: Callable[[Event], None], people: People) -> Ports:
         random = Random(plan.spec.seed).random
-        return Ports(self._stage, agent, self.archive, self.clock, emit, random, people.ask, people.repair)
+        explain = self.services.explain
+        return Ports(self._stage, agent, self.archive, self.clock, emit, random, explain, people.ask, people.repair)
 
     async def _stage(self, plan: Plan, folder: Path) -> Stage:
         await self.start()
+        await self.services.ready()
         world = TaskWorld(plan, self.memory, self.channels, self.clock)
-        injector = await prepare(plan.faults, hosts=self.services.hosts, write=world.merge, clock=self.clock)
+        network = await prepare(plan.faults, hosts=self.services.hosts, clock=self.clock)
+        where = Where(network, StateHands(world, self.settings.root), SiteHands(self.services))
+        injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
         try:
-            session = await self.browsers.open_session(self._request(plan, folder, injector))
+            session = await self.browsers.open_session(self._request(plan, folder, network))
         except BaseException:
             await injector.close()
             raise
+        injector.attach(session.sabotage)
         return Stage(session, world, injector)
 
-    def _request(self, plan: Plan, folder: Path, injector: FaultInjector) -> SessionRequest:
+    def _request(self, plan: Plan, folder: Path, network: Network) -> SessionRequest:
         return SessionRequest(
             world=plan.world,
-            hosts=injector.hosts,
+            hosts=network.hosts,
             allowed_domains=plan.spec.allowed_domains,
             folder=folder,
             uploads=plan.folder,
@@ -113,7 +119,8 @@ class Harness:
             base_url=self.settings.base_url,
             recording=self.settings.recording,
             tracing=self.settings.tracing,
-            on_request_failed=injector.request_failed,
+            on_request_failed=network.request_failed,
+            tls_problem=network.tls_problem,
         )
 
     async def close(self) -> None:
@@ -122,7 +129,7 @@ class Harness:
         await self.channels.close()
         self.memory.close()
         await self.services.stop()
-        self._temp.cleanup()
+        self._scratch.close()
 
 
 class SyncHarness:

@@ -74,24 +74,40 @@ async def _follow(attempt: Attempt, step: Api, requests: APIRequestContext, url:
         location = response.headers.get("location")
         if not 300 <= response.status < 400 or not location or step.status == response.status:
             return url, response
-        before, url = url, domains.resolve(location, url)
+        before, url = url, _target(location, url)
         ask = ask.after(response.status, same_origin=urlsplit(before)[:2] == urlsplit(url)[:2])
-    raise Failed(Failure("NET_TOO_MANY_REDIRECTS", f"{step.url} redirects in a circle", details={"url": url}))
+    message = f"{step.url} redirects in a circle"
+    raise Failed(Failure("NET_TOO_MANY_REDIRECTS", message, details={"url": url}, effect=Effect.POSSIBLE))
+
+
+def _target(location: str, url: str) -> str:
+    """Where a redirect leads; raises Failed when that is nothing that can be opened, which is the site's doing."""
+    try:
+        return domains.resolve(location, url)
+    except Failed as error:
+        message = f"{url} redirects to {location}: that cannot be opened"
+        details = {"url": url, "location": location}
+        raise Failed(Failure("NET_BLOCKED", message, details=details, effect=Effect.POSSIBLE)) from error
 
 
 async def _send(attempt: Attempt, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
     target, host = domains.mapped(url, attempt.request.hosts)
-    cookies = await attempt.tab.context.cookies(url)
-    headers = {"cookie": "; ".join(f"{cookie['name']}={cookie['value']}" for cookie in cookies)} if cookies else {}
-    headers |= {"host": host} if host else {}
-    headers |= ask.headers
     try:
+        headers = {**await _cookie(attempt, url), **({"host": host} if host else {}), **ask.headers}
         return await requests.fetch(
             target, method=ask.method, headers=headers, data=ask.body, max_redirects=0, timeout=attempt.ms()
         )
     except PlaywrightError as error:
+        if attempt.request.on_request_failed is not None:
+            attempt.request.on_request_failed(url, error.message)
         failure = api_failure(error.message.splitlines()[0].partition(": ")[2], url)
         raise Failed(failure) from error
+
+
+async def _cookie(attempt: Attempt, url: str) -> dict[str, str]:
+    """The header with the page's cookies for this URL; empty when there are none."""
+    cookies = await attempt.tab.context.cookies(url)
+    return {"cookie": "; ".join(f"{each['name']}={each['value']}" for each in cookies)} if cookies else {}
 
 
 async def _store_cookies(attempt: Attempt, url: str, response: APIResponse) -> None:
@@ -108,10 +124,10 @@ def cookies_of(header: str, url: str, now: datetime) -> list[Any]:
         parsed = SimpleCookie(header)
     except CookieError:
         return []
-    return [_cookie(name, morsel, url, now) for name, morsel in parsed.items()]
+    return [_parsed(name, morsel, url, now) for name, morsel in parsed.items()]
 
 
-def _cookie(name: str, morsel: Any, url: str, now: datetime) -> dict[str, Any]:
+def _parsed(name: str, morsel: Any, url: str, now: datetime) -> dict[str, Any]:
     cookie: dict[str, Any] = {
         "name": name,
         "value": morsel.value,
@@ -160,7 +176,7 @@ def _judge(attempt: Attempt, step: Api, url: str, response: APIResponse, details
     if failure is None and step.status is None:
         return
     message = f"HTTP {response.status} from {url}" + (f", expected {step.status}" if step.status else "")
-    code = status_code(response.status) if response.status >= 400 else "HTTP_CLIENT_ERROR"
+    code = status_code(response.status) if response.status >= 400 else "HTTP_UNEXPECTED_STATUS"
     shown = {"url": url, **details}
     raise Failed(
         Failure(code, message, details=shown, retry_after=failure.retry_after if failure else None, effect=Effect.DONE)

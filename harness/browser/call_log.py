@@ -36,11 +36,22 @@ class CallLog:
         return self.says(r"locator resolved to")
 
     @property
+    def dragging(self) -> bool:
+        """Whether a drag was begun, and not ended: pressed, moved, not let go."""
+        return self.says(r"move and down action") and not self.says(r"performing move and up action")
+
+    @property
     def effect(self) -> Effect:
-        """Whether the act was performed (DESIGN 8)."""
-        if self.says(r"action done"):
+        """Whether the act was performed (DESIGN 8). Of a drag, only letting go is what it is done for."""
+        if self.says(r"action done") and not self.dragging:
             return Effect.DONE
         return Effect.POSSIBLE if any(_PERFORMED.search(line) for line in self.lines) else Effect.NONE
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the element was not there yet, or still waited for to be ready."""
+        waited = self.says(r"waiting for") and not self.found
+        return self.effect is Effect.NONE and (waited or self.says(r"attempting \w[\w ]* action"))
 
     @property
     def covering(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import psutil
 from playwright.async_api import Browser, CDPSession
@@ -24,16 +25,28 @@ class Chromium:
     pid: int
     user_agent: str
     front: TlsFront
+    traces: Path
+    """Where Playwright writes the traces that are running."""
     sessions: int = field(default=0)
+    ended_by: str | None = None
+    """World of the task for whose sake it was killed or stopped; None: it ended by itself, or lives."""
+    lost_many: bool = False
+    """Several sessions lived in it when it ended."""
 
     @classmethod
-    async def of(cls, browser: Browser, front: TlsFront) -> Chromium:
+    async def of(cls, browser: Browser, front: TlsFront, traces: Path) -> Chromium:
         """Learn the process id and the User-Agent of a browser just launched."""
         control = await browser.new_browser_cdp_session()
         processes = (await control.send("SystemInfo.getProcessInfo"))["processInfo"]
         pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
         version = await control.send("Browser.getVersion")
-        return cls(browser, control, pid, version["userAgent"], front)
+        chromium = cls(browser, control, pid, version["userAgent"], front, traces)
+        browser.on("disconnected", lambda _: chromium.lost())
+        return chromium
+
+    def lost(self) -> None:
+        """It is gone: whoever lives in it now is concerned."""
+        self.lost_many = self.lost_many or self.sessions > 1
 
     @property
     def alive(self) -> bool:
@@ -41,7 +54,9 @@ class Chromium:
         return self.browser.is_connected() and runs(self.pid)
 
     async def answers(self, seconds: float) -> bool:
-        """Whether the browser itself still answers."""
+        """Whether the browser itself still answers. Of a stopped one it is known at once."""
+        if stopped(self.pid):
+            return False
         try:
             async with asyncio.timeout(seconds):
                 await self.control.send("Browser.getVersion")
@@ -60,18 +75,35 @@ class Chromium:
         self.kill()
         await self.front.close()
 
-    def kill(self) -> None:
-        """End the whole process tree now; a stopped browser would otherwise hang every call."""
+    def kill(self, by: str | None = None) -> None:
+        """End the whole process tree now; a stopped browser would otherwise hang every call.
+
+        `by` is the world of the task for whose sake: the others in it are innocent. Of one that had ended by itself
+        nobody is guilty.
+        """
+        if self.alive:
+            self.ended_by = self.ended_by or by
+        self.lost()
         kill_tree(self.pid)
         self.front.shut()
 
 
 def runs(pid: int) -> bool:
     """Whether the process exists and is not a zombie."""
+    return _status(pid) not in (None, psutil.STATUS_ZOMBIE)
+
+
+def stopped(pid: int) -> bool:
+    """Whether the process was stopped (SIGSTOP): it cannot answer."""
+    return _status(pid) in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+
+
+def _status(pid: int) -> str | None:
+    """What the system says of the process; None when there is none."""
     try:
-        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+        return psutil.Process(pid).status()
     except psutil.NoSuchProcess:
-        return False
+        return None
 
 
 def kill_tree(pid: int) -> None:

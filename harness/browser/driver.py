@@ -13,11 +13,11 @@ import psutil
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Playwright, async_playwright
 
-from harness.browser.chromium import kill_tree, runs
+from harness.browser.chromium import kill_tree, runs, stopped
 
 STOP_SECONDS = 2.0
 ANSWER_SECONDS = 5.0
-"""A driver that is silent for so long is taken for stopped."""
+"""A driver that is silent for so long is taken for hung."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,11 @@ class Driver:
 
     @property
     def alive(self) -> bool:
-        return self.pid is None or runs(self.pid)
+        """Whether the process runs. A stopped one (SIGSTOP) is as good as gone: nobody but its parent could wake it."""
+        return self.pid is None or (runs(self.pid) and not stopped(self.pid))
 
     async def answers(self) -> bool:
-        """Whether the process runs and answers within ANSWER_SECONDS. A stopped one (SIGSTOP) only runs."""
+        """Whether the process runs and answers within ANSWER_SECONDS."""
         if not self.alive:
             return False
         try:

@@ -1,29 +1,41 @@
-"""What a browser can still give when a task has failed: the only taker of screenshot, DOM, HAR and trace."""
+"""What a browser can still give when a task has failed: the only taker of screenshot, DOM, HAR and trace.
+
+What it can no longer give comes from what was kept: the look after the last good step, the requests that were seen,
+the trace as far as it was written.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import har
+from harness.browser.last_good import DOM, SCREENSHOT, LastGood
+from harness.browser.liveness import dead
+from harness.browser.scene import Scene
 from harness.browser.tab import Tab
 from harness.ports import Item
 from harness.recovery import Capture
-from harness.resilience import Clock, Deadline
+from harness.resilience import Deadline
 
-TOTAL_SECONDS = 8.0
-TRACE_SECONDS = 3.0
-PAGE_SECONDS = 2.0
-CLOSE_SECONDS = 3.0
+TOTAL_SECONDS = 6.0
+TRACE_SECONDS = 2.5
+"""To end the trace of a page that answers; after that it is taken as far as it is written."""
+LOST_TRACE_SECONDS = 0.5
+"""The same, when page or browser do not answer."""
+PAGE_SECONDS = 1.5
+CLOSE_SECONDS = 2.5
+PACK_SECONDS = 2.0
+"""To write a file of what was kept here."""
 PROBE_SECONDS = 0.5
-LOOK_SECONDS = 1.0
-SCREENSHOT, DOM, TRACE = "screenshot.png", "dom_snapshot.html", "trace.zip"
+LOOK_SECONDS = 0.5
+TRACE = "trace.zip"
 HAR, CONSOLE = "network_logs.har", "console_logs.txt"
 STRATEGY = "strategy"
 
@@ -32,67 +44,97 @@ STRATEGY = "strategy"
 class Taking:
     """One round of evidence: where it goes, how long it may still take, and what came of it."""
 
+    scene: Scene
     tab: Tab
     folder: Path
-    clock: Clock
     deadline: Deadline
+    kept: LastGood
     items: list[Item] = field(default_factory=list)
+    _problem: str | None = None
 
     def skip(self, name: str, reason: str = STRATEGY) -> None:
         self.items.append(Item(name, "skipped", reason))
 
-    def miss(self, name: str, reason: str) -> None:
-        self.items.append(Item(name, "missed", reason))
+    async def file(self, name: str, seconds: float, make: Callable[[Path], Awaitable[str]]) -> bool:
+        """Make one file, in at most `seconds`; what fails is named and harms nothing else.
 
-    async def file(self, name: str, seconds: float, make: Callable[[Path], Awaitable[None]]) -> bool:
-        """Make one file, in at most `seconds`; what fails is named and harms nothing else."""
-        started = self.clock.now()
-        reason = ""
+        `make` returns what is special about the file.
+        """
+        clock, reason, made = self.scene.clock, "no answer in time", False
+        at, started = clock.wall(), clock.now()
         try:
             async with asyncio.timeout(self.deadline.clip(seconds, started)):
-                await make(self.folder / name)
+                reason = await make(self.folder / name)
+                made = True
         except TimeoutError:
-            reason = "no answer in time"
+            pass
         except (PlaywrightError, OSError, ValueError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
-        spent = round(self.clock.now() - started, 3)
-        self.items.append(Item(name, "missed" if reason else "taken", reason, spent))
-        return not reason
+        spent = round(clock.now() - started, 3)
+        self.items.append(Item(name, "taken" if made else "missed", reason, spent, at))
+        return made
+
+    async def problem(self) -> str:
+        """Why the page gives nothing; empty when it answers. Asked once: it costs time."""
+        if self._problem is None:
+            self._problem = await self._found()
+        return self._problem
+
+    async def _found(self) -> str:
+        """A page in an endless loop is freed first: its state is kept."""
+        lost = dead("", self.scene)
+        if lost is not None:
+            return lost.message
+        if await self.tab.freed(PROBE_SECONDS):
+            return ""
+        browser = await self.scene.chromium.answers(PROBE_SECONDS)
+        return "the page does not answer" if browser else "the browser does not answer"
 
 
 async def take(
-    taking: Taking, capture: Capture, recordings: list[Path] | None, close: Callable[[float], Awaitable[bool]]
+    taking: Taking, capture: Capture, chapters: Sequence[har.Chapter] | None, close: Callable[[float], Awaitable[bool]]
 ) -> None:
-    """All that `capture` wants, in the order that loses least. `recordings` is None when nothing was recorded."""
+    """All that `capture` wants, in the order that loses least. `chapters` is None when no requests are to be kept."""
     if capture.logs:
         await take_trace(taking)
     else:
         taking.skip(TRACE)
     await take_page(taking, capture.screenshot, capture.dom)
-    if capture.logs and recordings is not None:
-        await take_har(taking, recordings, close)
+    if capture.logs and chapters is not None:
+        await take_har(taking, chapters, close)
     else:
         taking.skip(HAR, "recording is minimal" if capture.logs else STRATEGY)
-    taking.items.append(Item(CONSOLE, "taken") if capture.logs else Item(CONSOLE, "skipped", STRATEGY))
+    seen = Item(CONSOLE, "taken", at=taking.scene.clock.wall())
+    taking.items.append(seen if capture.logs else Item(CONSOLE, "skipped", STRATEGY))
 
 
 async def take_trace(taking: Taking) -> None:
     """First of all: snapshots of a running trace would delay every other call on a hung page."""
-    if not taking.tab.traced:
+    tab = taking.tab
+    if not tab.traced:
         taking.skip(TRACE, "not recorded")
         return
 
-    async def make(path: Path) -> None:
-        await _last_look(taking)
-        await taking.tab.context.tracing.stop(path=path)
+    async def make(path: Path) -> str:
+        lost = await taking.problem()
+        try:
+            async with asyncio.timeout(LOST_TRACE_SECONDS if lost else TRACE_SECONDS):
+                await _last_look(taking)
+                await tab.context.tracing.stop(path=path)
+        except (PlaywrightError, TimeoutError):
+            why = lost or "it did not end in time"
+            if not await asyncio.to_thread(tab.raw.pack, path):
+                raise ValueError(f"nothing of it was written: {why}") from None
+            return f"as far as it was written: {why}"
+        return ""
 
-    await taking.file(TRACE, TRACE_SECONDS, make)
-    taking.tab.traced = False
+    await taking.file(TRACE, TRACE_SECONDS + PACK_SECONDS, make)
+    tab.traced = False
 
 
 async def _last_look(taking: Taking) -> None:
     """One act for the trace, so that it has a snapshot of the end also when it was started by the last failure."""
-    if await _problem(taking):
+    if await taking.problem():
         return
     with contextlib.suppress(PlaywrightError, TimeoutError):
         async with asyncio.timeout(LOOK_SECONDS):
@@ -100,57 +142,54 @@ async def _last_look(taking: Taking) -> None:
 
 
 async def take_page(taking: Taking, screenshot: bool, dom: bool) -> None:
-    """Screenshot and DOM. A page in an endless loop is freed first: its state is kept."""
-    wanted = {SCREENSHOT: screenshot, DOM: dom}
-    for name in (name for name, want in wanted.items() if not want):
-        taking.skip(name)
-    if not any(wanted.values()):
-        return
-    problem = await _problem(taking)
-    for name in (name for name, want in wanted.items() if want):
-        if problem:
-            taking.miss(name, problem)
-        else:
-            await taking.file(name, PAGE_SECONDS, _screenshot(taking) if name == SCREENSHOT else _dom(taking))
+    """Screenshot and DOM, now; else those after the last good step."""
+    for name, wanted, make in ((SCREENSHOT, screenshot, _picture(taking)), (DOM, dom, _dom(taking))):
+        if not wanted:
+            taking.skip(name)
+        elif problem := await taking.problem():
+            await taking.file(name, PACK_SECONDS, _kept(taking, name, problem))
+        elif not await taking.file(name, PAGE_SECONDS, make):
+            why = taking.items.pop().reason
+            await taking.file(name, PACK_SECONDS, _kept(taking, name, why))
 
 
-async def _problem(taking: Taking) -> str:
-    """Why the page gives nothing; empty when it answers."""
-    tab = taking.tab
-    if tab.watch.crashed:
-        return "the page crashed"
-    if tab.page.is_closed():
-        return "the page is closed"
-    return "" if await tab.freed(PROBE_SECONDS) else "the page does not answer"
-
-
-def _screenshot(taking: Taking) -> Callable[[Path], Awaitable[None]]:
-    async def make(path: Path) -> None:
-        await taking.tab.picture(path, PAGE_SECONDS)
+def _kept(taking: Taking, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
+    async def make(path: Path) -> str:
+        look = await taking.kept.give(name, path)
+        if look is None:
+            raise ValueError(problem)
+        return f"{look}; now {problem}"
 
     return make
 
 
-def _dom(taking: Taking) -> Callable[[Path], Awaitable[None]]:
-    async def make(path: Path) -> None:
+def _picture(taking: Taking) -> Callable[[Path], Awaitable[str]]:
+    async def make(path: Path) -> str:
+        await taking.tab.picture(path, PAGE_SECONDS)
+        return ""
+
+    return make
+
+
+def _dom(taking: Taking) -> Callable[[Path], Awaitable[str]]:
+    async def make(path: Path) -> str:
         content = await taking.tab.page.content()
         await asyncio.to_thread(path.write_text, content, encoding="utf-8")
+        return ""
 
     return make
 
 
-async def take_har(taking: Taking, recordings: list[Path], close: Callable[[float], Awaitable[bool]]) -> None:
-    """Last of all: the recording is written when the context closes. `close` says whether it did."""
-    closed = await close(taking.deadline.clip(CLOSE_SECONDS, taking.clock.now()))
+async def take_har(taking: Taking, chapters: Sequence[har.Chapter], close: Callable[[float], Awaitable[bool]]) -> None:
+    """Last of all: the recording is written when the context closes."""
+    await close(taking.deadline.clip(CLOSE_SECONDS, taking.scene.clock.now()))
 
-    seen = list(taking.tab.watch.exchanges)
+    def write(path: Path) -> str:
+        document = har.whole(chapters)
+        path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+        return str(document["log"].get("comment", ""))
 
-    def write(path: Path) -> None:
-        logs = har.load(recordings) if closed else []
-        whole = har.merged(logs) if logs else har.of_exchanges(seen)
-        path.write_text(json.dumps(whole, ensure_ascii=False), encoding="utf-8")
+    async def make(path: Path) -> str:
+        return await asyncio.to_thread(write, path)
 
-    async def make(path: Path) -> None:
-        await asyncio.to_thread(write, path)
-
-    await taking.file(HAR, CLOSE_SECONDS, make)
+    await taking.file(HAR, PACK_SECONDS, make)

@@ -16,6 +16,10 @@ class Exchange:
     status: int | None = None
     headers: dict[str, str] = field(default_factory=dict)
     error: str | None = None
+    loading: dict[object, str] = field(default_factory=dict, compare=False, repr=False)
+    """Of a document: URLs that its page asked for and does not have yet, itself among them; by request."""
+    parsed: bool = False
+    """Of a document: whether its page is there (DOMContentLoaded), though parts of it may still be missing."""
 
     @property
     def answered(self) -> bool:

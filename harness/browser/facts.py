@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
 
@@ -28,6 +28,7 @@ matches => {
     for (const part of copy.querySelectorAll('script, style, noscript')) part.remove();
     return (copy.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 1000);
   };
+  matches = matches.filter(e => e.isConnected);  // one that is re-created may be gone by now
   const first = matches[0];
   if (!first) {
     const names = new Set();
@@ -79,6 +80,8 @@ class Facts:
     covered_by: str | None = None
     missing_frame: str | None = None
     """Which of the step's frames matches nothing."""
+    ambiguous_frame: str | None = None
+    """Which of them matches several; `count` and `matches` are its."""
 
     @property
     def frame_missing(self) -> bool:
@@ -89,8 +92,12 @@ async def ask(page: Page, selector: str, frame: str | None) -> Facts:
     """Facts of a selector, now. Never waits for it; the caller bounds the time."""
     scope: Page | FrameLocator = page
     for part in frames_of(frame):
-        if not await scope.locator(part).count():
+        count = await scope.locator(part).count()
+        if count == 0:
             return Facts(0, missing_frame=part)
+        if count > 1:
+            frames = await scope.locator(part).evaluate_all(_ASK)
+            return replace(facts_of(frames, part), ambiguous_frame=part)
         scope = scope.frame_locator(part)
     answer = await locate(page, selector, frame).evaluate_all(_ASK)
     return facts_of(answer, selector)

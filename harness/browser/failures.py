@@ -11,16 +11,34 @@ from typing import Any
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.arrival import document_of
 from harness.browser.call_log import CallLog
-from harness.browser.exchange import Exchange
+from harness.browser.cut_short import cut_short
+from harness.browser.element_failure import element_failure
 from harness.browser.facts import Facts, ask
 from harness.browser.late_wait import late_wait
-from harness.browser.liveness import PROBE_SECONDS, blocked, dead, hung, no_answer, timed_out, unanswered, who_answers
-from harness.browser.login import missing, session_lost
-from harness.browser.network import REFUSED_STATUSES, net_error, net_failure, policy_failure, status_failure
-from harness.browser.policy import strayed
-from harness.browser.scene import Scene, seconds
+from harness.browser.liveness import (
+    aborted,
+    blocked,
+    dead,
+    hung,
+    lost,
+    no_answer,
+    performed,
+    unanswered,
+    who_answers,
+)
+from harness.browser.login import session_lost
+from harness.browser.navigation_failure import (
+    late_opening,
+    lost_page,
+    navigation_failure,
+    opening_failure,
+    refused_page,
+    strayed_page,
+    undelivered,
+)
+from harness.browser.network import net_error
+from harness.browser.scene import Scene
 from harness.failure import Effect, Failed, Failure
 
 _INVALID = re.compile(
@@ -31,31 +49,42 @@ _INVALID = re.compile(
 )
 _WAIT = "Step timeout: wait for "
 _DOWNLOAD = "Download is starting"
-_GONE = re.compile(r"not attached to the DOM|Frame was detached|Execution context was destroyed|page is navigating")
-_UNSTABLE = r"is not stable|detached from the DOM"
-_HIDDEN = r"is not visible|outside of the viewport"
-_DISABLED = r"is not enabled|is not editable"
+_LEFT = "Execution context was destroyed"
+_GONE = re.compile(rf"not attached to the DOM|Frame was detached|{_LEFT}|page is navigating")
 
 
 async def failure_of(error: Exception, scene: Scene) -> Failure:
-    """The Failure of whatever an act raised. Takes about twice PROBE_SECONDS at most."""
+    """The Failure of whatever an act raised. Ends OVERTIME after the attempt's limit at the latest, or nearly so."""
     if isinstance(error, Failed):
-        return replace(error.failure, selector=error.failure.selector or scene.selector)
+        raised = undelivered(error.failure, scene)
+        return replace(raised, selector=raised.selector or scene.selector)
     text = str(error)
-    failure = dead(text, scene)
+    failure = await lost(text, scene) or await aborted(text, scene)
     if failure is None and isinstance(error, TimeoutError):
-        failure = await unanswered(scene)
+        failure = await _explained(await unanswered(scene), scene)
     if failure is None:
         failure = await _live(error, text, scene)
-        failure = _elsewhere(scene, failure.effect) or _refused_page(failure, scene) or failure
+        failure = strayed_page(scene, failure.effect) or refused_page(failure, scene) or failure
         failure = await session_lost(failure, scene) or failure
     return replace(failure, selector=failure.selector or scene.selector, cause=error)
 
 
+async def _explained(failure: Failure, scene: Scene) -> Failure:
+    """An act that had to be ended from outside, though the page answers: an element that is missing says why."""
+    facts = await _ask(scene) if failure.code == "STEP_TIMEOUT" else None
+    if facts is None or facts.count:
+        return failure
+    why = late_wait(scene, facts) if scene.waits else element_failure(scene, facts, CallLog(()))
+    return replace(why, tainted=True)
+
+
 async def _live(error: Exception, text: str, scene: Scene) -> Failure:
     name = net_error(text)
+    ended = cut_short(name, text, scene)
+    if ended is not None:
+        return ended
     if name is not None:
-        return _network(name, text, scene)
+        return opening_failure(name, text, scene)
     if "strict mode violation" in text:
         return await _ambiguous(scene, text)
     code = _named(text)
@@ -63,7 +92,14 @@ async def _live(error: Exception, text: str, scene: Scene) -> Failure:
         return await _too_late(text, scene)
     if code is None:
         code = "ACTION_FAILED" if isinstance(error, PlaywrightError) else "UNKNOWN"
-    return Failure(code, _first_line(text), details=_words(text), effect=CallLog.of(text).effect)
+    return Failure(code, _first_line(text), details=_words(text), effect=_effect(code, text, scene))
+
+
+def _effect(code: str, text: str, scene: Scene) -> Effect:
+    """What cannot be done was not done; a script whose page went away may have made it go."""
+    if code == "INVALID_INPUT":
+        return Effect.NONE
+    return Effect.POSSIBLE if scene.acts and _LEFT in text else CallLog.of(text).effect
 
 
 def _named(text: str) -> str | None:
@@ -73,32 +109,12 @@ def _named(text: str) -> str | None:
     return "ELEMENT_UNSTABLE" if _GONE.search(text) else None
 
 
-def _network(name: str, text: str, scene: Scene) -> Failure:
-    """A goto's network error. With an empty body only the response event knows the status."""
-    navigation = scene.watch.navigation
-    if navigation is not None:
-        return _broken(name, navigation, scene)
-    return net_failure(name, text.rpartition(" at ")[2].splitlines()[0], scene.policed)
-
-
-def _broken(name: str, navigation: Exchange, scene: Scene, effect: Effect | None = None) -> Failure:
-    """A navigation that ended in `name`; two names only say that its status tells the cause."""
-    failure = None
-    if navigation.status and name in ("ERR_HTTP_RESPONSE_CODE_FAILURE", "ERR_INVALID_AUTH_CREDENTIALS"):
-        failure = _by_status(navigation, scene, effect or Effect.NONE)
-    failure = failure or net_failure(name, navigation.url, scene.policed, effect)
-    return replace(failure, details={**failure.details, "method": navigation.method})
-
-
-def _by_status(navigation: Exchange, scene: Scene, effect: Effect) -> Failure | None:
-    return status_failure(navigation.status or 0, navigation.url, navigation.headers, scene.clock.wall(), effect)
-
-
 async def _ambiguous(scene: Scene, text: str) -> Failure:
     facts = await _ask(scene)
     count = facts.count if facts else int((re.search(r"resolved to (\d+)", text) or [0, 2])[1])
     details: dict[str, Any] = {"url": scene.page.url, "count": count, "matches": list(facts.matches if facts else ())}
     what = scene.selector if facts else f"{scene.selector} or its frame {scene.frame}"
+    what = f"the frame {facts.ambiguous_frame}" if facts and facts.ambiguous_frame else what
     return Failure("SELECTOR_AMBIGUOUS", f"{what} matches {count} elements", details=details)
 
 
@@ -107,7 +123,7 @@ async def _ask(scene: Scene) -> Facts | None:
     if scene.selector is None and scene.frame is None:
         return None
     try:
-        async with asyncio.timeout(PROBE_SECONDS):
+        async with asyncio.timeout(scene.look):
             return await ask(scene.page, scene.selector or ":root", scene.frame)
     except (TimeoutError, PlaywrightError):
         return None
@@ -118,108 +134,26 @@ async def _too_late(text: str, scene: Scene) -> Failure:
     if scene.watch.blocked:
         return blocked(scene, CallLog.of(text).effect)
     if scene.opens:
-        return await _late_navigation(scene)
+        return await late_opening(scene)
     log = CallLog.of(text)
     pending = scene.watch.unanswered
-    if pending and log.effect is not Effect.NONE and await scene.chromium.answers(PROBE_SECONDS):
+    if pending and log.effect is not Effect.NONE and await scene.chromium.answers(scene.look / 2):
         return no_answer(scene, pending, log.effect)
     facts, (page, browser) = await asyncio.gather(_ask(scene), who_answers(scene))
-    failure = dead("", scene)
+    failure = dead(text, scene)
     if failure is not None:
         return failure
     if not page:
-        return hung(scene, browser, log.effect)
+        return hung(scene, browser, performed(scene, log))
     if log.effect is Effect.NONE and not log.found and not (facts and facts.count):
-        failure = _lost_page(scene)
-    return failure or (late_wait(scene, facts) if scene.waits else element_failure(scene, facts, log))
+        failure = lost_page(scene)
+    return failure or (late_wait(scene, facts) if scene.waits else _unready(scene, facts, log))
 
 
-def _lost_page(scene: Scene) -> Failure | None:
-    """The navigation, perhaps of an earlier step, that has left nothing but the browser's own error page."""
-    lost = scene.watch.last_failed
-    if lost is None or not scene.page.url.startswith("chrome-error:"):
-        return None
-    return _broken(net_error(lost.error or "") or "ERR_FAILED", lost, scene, Effect.NONE)
-
-
-async def _late_navigation(scene: Scene) -> Failure:
-    """A goto that did not end: a network error that only its request knows, no answer, or a page that hangs."""
-    navigation = scene.watch.navigation
-    name = net_error(navigation.error or "") if navigation else None
-    if navigation and name and name != "ERR_ABORTED":
-        return _broken(name, navigation, scene)
-    page, browser = await who_answers(scene)
-    if not page or not browser:
-        return hung(scene, browser)
-    pending = scene.watch.unanswered
-    return no_answer(scene, pending, Effect.POSSIBLE) if pending else timed_out(scene)
-
-
-def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
-    """Why an element could not be acted on, from what the page and the call log say."""
-    details: dict[str, Any] = {"url": scene.page.url, "call_log": log.tail}
-    if log.effect is not Effect.NONE:
-        return navigation_failure(scene) or replace(timed_out(scene), details=details, effect=log.effect)
-    if facts is None:
-        return replace(timed_out(scene), details=details)
-    if facts.frame_missing:
-        message = f"no frame matches {facts.missing_frame} (looked for {seconds(scene.patience)})"
-        return Failure("FRAME_NOT_FOUND", message, details=details)
-    if facts.count == 0 and not log.says(_UNSTABLE):
-        details |= {"similar": list(facts.similar)} if facts.similar else {}
-        message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
-        return Failure("ELEMENT_NOT_FOUND", message, details=details)
-    return _not_ready(scene, facts, log, details)
-
-
-def _not_ready(scene: Scene, facts: Facts, log: CallLog, details: dict[str, Any]) -> Failure:
-    selector = scene.selector
-    covering = log.covering or facts.covered_by
-    if not facts.visible or (log.says(_HIDDEN) and not covering):
-        return Failure("ELEMENT_HIDDEN", f"{selector} is not visible", details=details)
-    if facts.disabled or log.says(_DISABLED):
-        return Failure("ELEMENT_DISABLED", f"{selector} is disabled or read-only", details=details)
-    if covering:
-        shown = facts.covered_by or covering
-        return Failure("ELEMENT_COVERED", f"{selector} is covered by {shown}", details=details | {"covered_by": shown})
-    if log.says(_UNSTABLE):
-        return Failure("ELEMENT_UNSTABLE", f"{selector} keeps moving or is re-created", details=details)
-    return replace(timed_out(scene), details=details)
-
-
-def _refused_page(failure: Failure, scene: Scene) -> Failure | None:
-    """A missing element on a page that the site refused (401, 403), which an earlier step may have opened.
-
-    Its answer may come only after the step that asked for it: a list or a box that submits its form as it changes.
-    """
-    page = document_of(scene.watch.exchanges, scene.page.url)
-    if page is None or page.status not in REFUSED_STATUSES or not missing(failure, scene):
-        return None
-    refusal = _by_status(page, scene, Effect.NONE)
-    return refusal and replace(refusal, details={**failure.details, **refusal.details, "instead_of": failure.code})
-
-
-def navigation_failure(scene: Scene) -> Failure | None:
-    """The act was done, and what it opened failed, was refused by its site (401, 403) or is not allowed.
-
-    Only what is known by now is judged: an act that started no navigation waits for none.
-    """
-    navigation = scene.watch.navigation
-    failure = (_unopened(navigation, scene) if navigation else None) or _elsewhere(scene, Effect.DONE)
-    return replace(failure, selector=scene.selector) if failure else None
-
-
-def _elsewhere(scene: Scene, effect: Effect) -> Failure | None:
-    """Another page, a popup, was to leave the allowed domains: that outweighs whatever else failed."""
-    stray = strayed(scene.watch.elsewhere, scene.allowed)
-    return policy_failure(stray.url, {"method": stray.method}, effect) if stray else None
-
-
-def _unopened(navigation: Exchange, scene: Scene) -> Failure | None:
-    name = net_error(navigation.error or "")
-    if name is not None and name != "ERR_ABORTED":
-        return _broken(name, navigation, scene, Effect.DONE)
-    return _by_status(navigation, scene, Effect.DONE) if navigation.status in REFUSED_STATUSES else None
+def _unready(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
+    """What held an act up: its own consequences once it was performed, before that its element."""
+    failure = navigation_failure(scene) if log.effect is not Effect.NONE and not log.dragging else None
+    return failure or element_failure(scene, facts, log)
 
 
 def with_popups(failure: Failure, popups: Collection[str]) -> Failure:

@@ -1,9 +1,10 @@
-"""network_logs.har: Playwright's recordings as one, or one made of what the watch saw. Pure but for `load`."""
+"""network_logs.har: Playwright's recordings as one; of a context that wrote none, what the watch saw. `load` reads."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,29 @@ from harness.browser.exchange import Exchange
 
 BODY_CHARACTERS = 100_000
 CREATOR = {"name": "pytest-taskspec", "version": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """The requests of one context: the file that Playwright writes as it closes, and what the watch saw until then."""
+
+    path: Path
+    seen: Collection[Exchange]
+
+
+def whole(chapters: Sequence[Chapter]) -> dict[str, Any]:
+    """One HAR of all contexts in their order; `log.comment` says what is only known from the watch."""
+    logs, watched = [], 0
+    for chapter in chapters:
+        written = load([chapter.path])
+        logs += written or [of_exchanges(chapter.seen)["log"]]
+        watched += 0 if written else len(chapter.seen)
+    document = merged(logs)
+    if watched:
+        document["log"]["comment"] = (
+            f"of {watched} requests only what was seen of them, without bodies: the browser ended before it wrote more"
+        )
+    return document
 
 
 def load(paths: Iterable[Path]) -> list[dict[str, Any]]:
@@ -29,8 +53,8 @@ def merged(logs: list[dict[str, Any]]) -> dict[str, Any]:
     entries = [_shortened(entry) for log in logs for entry in log.get("entries", [])]
     pages = [page for log in logs for page in log.get("pages", [])]
     head = {"version": "1.2", "creator": CREATOR}
-    if logs and "browser" in logs[-1]:
-        head["browser"] = logs[-1]["browser"]
+    if browsers := [log["browser"] for log in logs if "browser" in log]:
+        head["browser"] = browsers[-1]
     return {"log": {**head, "pages": pages, "entries": entries}}
 
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,7 @@ from playwright.async_api import Browser, Playwright, StorageState
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.certificate import ThrowAwayKey
-from harness.browser.chromium import Chromium
+from harness.browser.chromium import Chromium, stopped
 from harness.browser.domains import resolver_rules
 from harness.browser.driver import Driver
 from harness.browser.executable import find
@@ -49,13 +49,28 @@ Hosts = frozenset[tuple[str, int]]
 class Browsers:
     """The browsers of a run. The first map of hosts is the run's own; one of another map ends with its sessions."""
 
-    def __init__(self, settings: BrowserSettings, clock: Clock, *, temp: Path) -> None:
+    def __init__(
+        self,
+        settings: BrowserSettings,
+        clock: Clock,
+        *,
+        temp: Path,
+        guard: Callable[[int], None] = lambda _: None,
+        hosts: Mapping[str, int] | None = None,
+    ) -> None:
+        """`guard` is told of each program that is started, by its pid.
+
+        `hosts` are the run's own: their browser stays when no session lives in it; without them the first ones that are
+        asked for.
+        """
         self._settings = settings
         self._clock = clock
         self._temp = temp
+        self._guard = guard
+        self._traces = temp / "traces"
         self._driver: Driver | None = None
         self._running: dict[Hosts, Chromium] = {}
-        self._main_hosts: Hosts | None = None
+        self._main_hosts: Hosts | None = None if hosts is None else frozenset(hosts.items())
         self._lock = asyncio.Lock()
         self._closed_port = socket.socket()
         self._closed_port.bind(("127.0.0.1", 0))
@@ -99,7 +114,7 @@ class Browsers:
             raise Failed(self._refused(error)) from error
 
     async def _try_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]:
-        chromium = await self._chromium(request.hosts)
+        chromium = await self._chromium(request)
         viewport = self._settings.viewport
         if request.on_request_failed is not None:
             request = replace(request, on_request_failed=chromium.front.naming(request.on_request_failed))
@@ -107,7 +122,7 @@ class Browsers:
             async with asyncio.timeout(OPEN_SECONDS):
                 tab = await Tab.open(chromium, request, self._clock, self.refusing_proxy, viewport, state)
         except (PlaywrightError, TimeoutError):
-            chromium.kill()
+            chromium.kill(request.world)
             self._forget(chromium)
             raise
         chromium.sessions += 1
@@ -130,6 +145,13 @@ class Browsers:
         """Give it to no further session; a killed process still runs for a moment."""
         self._running = {hosts: known for hosts, known in self._running.items() if known is not chromium}
 
+    def kill_driver(self, by: str) -> None:
+        """End the driver, and every browser with it, for the sake of a task's world: the others are innocent."""
+        for chromium in self._running.values():
+            chromium.ended_by = chromium.ended_by or by
+        if self._driver is not None:
+            self._driver.kill()
+
     async def close(self) -> None:
         """End every browser and Playwright itself. Bounded."""
         await asyncio.gather(*(chromium.close() for chromium in self._running.values()))
@@ -139,11 +161,11 @@ class Browsers:
             self._driver = None
         self._closed_port.close()
 
-    async def _chromium(self, wanted: Mapping[str, int]) -> Chromium:
-        hosts = frozenset(wanted.items())
+    async def _chromium(self, wanted: SessionRequest) -> Chromium:
+        hosts = frozenset(wanted.hosts.items())
         async with self._lock:
             running = self._running.get(hosts)
-            if self.driver_alive and running is not None and running.alive:
+            if self.driver_alive and running is not None and running.alive and not stopped(running.pid):
                 return running
             if running is not None:
                 running.kill()
@@ -160,15 +182,17 @@ class Browsers:
             self._driver = None
         if self._driver is None:
             self._driver = await Driver.start(self._temp)
+            if self._driver.pid is not None:
+                self._guard(self._driver.pid)
         return self._driver
 
-    async def _launch(self, hosts: Mapping[str, int]) -> Chromium:
+    async def _launch(self, wanted: SessionRequest) -> Chromium:
         # The first key costs some milliseconds of imports: they pass while the driver starts.
         driver, key = await asyncio.gather(self._live_driver(), asyncio.to_thread(lambda: self._key))
         own = Path(driver.playwright.chromium.executable_path)
         executable = None if self._settings.channel else find(self._settings, own, os.environ)
         check_display(self._settings.headed, os.environ, sys.platform)
-        front = TlsFront(hosts, key, self._temp)
+        front = TlsFront(wanted.hosts, key, self._temp, wanted.tls_problem)
         try:
             return await self._behind(front, driver, executable)
         except BaseException:
@@ -188,7 +212,8 @@ class Browsers:
                 browser = await self._start(driver, executable, front, sandbox=False)
             except PlaywrightError as again:
                 raise self._not_started(executable, again) from again
-        chromium = await Chromium.of(browser, front)
+        chromium = await Chromium.of(browser, front, self._traces)
+        self._guard(chromium.pid)
         sandbox = f"sandbox off ({unsandboxed})" if unsandboxed else "sandbox on"
         self.described = f"Chromium {browser.version} ({executable or self._settings.channel}), {sandbox}"
         return chromium
@@ -204,6 +229,7 @@ class Browsers:
             chromium_sandbox=sandbox,
             timeout=LAUNCH_SECONDS * 1000,
             env={**os.environ, "TMPDIR": str(self._temp)},
+            traces_dir=self._traces,
             handle_sigint=False,
         )
 

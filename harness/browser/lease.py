@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Playwright, Request, StorageState
 
 from harness.browser.chromium import Chromium
+from harness.browser.har import Chapter
 from harness.browser.request import SessionRequest
 from harness.browser.scene import seconds as words
 from harness.browser.storage import put_databases, without_databases
@@ -20,9 +21,13 @@ from harness.resilience import Clock, Deadline
 CLOSE_SECONDS = 3.0
 STOPPED_SECONDS = 0.75
 """A browser that is silent for so long twice is taken for stopped, and killed; others may live in it."""
+FREED_SECONDS = 0.3
+"""How long the page may take to answer before its context is closed."""
 KILL_SECONDS = 1.0
 """How long a killed browser may take to be gone."""
 TRACE_START_SECONDS = 1.0
+PROBE_SECONDS = 0.25
+"""A page that is silent for so long hangs."""
 
 
 class Fleet(Protocol):
@@ -38,6 +43,8 @@ class Fleet(Protocol):
 
     async def release(self, chromium: Chromium) -> None: ...
 
+    def kill_driver(self, by: str) -> None: ...
+
 
 class Lease:
     """One context after the other. What belongs to the whole session goes on: console, HAR files, count of requests."""
@@ -47,21 +54,28 @@ class Lease:
         self._clock = clock
         self._request = request
         self._console: list[str] = []
-        self.recordings: list[Path] = []
-        """HAR files, one of each context; written when it closes."""
+        self.chapters: list[Chapter] = []
+        """Requests of each context, in order."""
         self.requests = 0
         """Sent by the pages so far, in all contexts."""
+        self.on_move: Callable[[Tab], Awaitable[None]] | None = None
+        """Called with each tab that takes the place of another, before anything is opened in it. Never raises."""
         self._move(chromium, tab)
 
     def _move(self, chromium: Chromium, tab: Tab) -> None:
         self.chromium = chromium
         self.tab = tab
         self._ended = False
-        self.recordings += [tab.har] if tab.har else []
+        self.chapters += [Chapter(tab.har, tab.watch.exchanges)] if tab.har else []
         tab.context.on("request", self._count)
 
     def _count(self, _: Request) -> None:
         self.requests += 1
+
+    @property
+    def world(self) -> str:
+        """The task's own."""
+        return self._request.world
 
     @property
     def console(self) -> tuple[str, ...]:
@@ -69,12 +83,14 @@ class Lease:
         return tuple(self._console) if self._ended else (*self._console, *self.tab.watch.console())
 
     async def record(self) -> None:
-        """Trace from now on, when it was not done already and the task wants it."""
+        """Trace from now on, when it was not done already and the task wants it. A page that hangs is freed first."""
         if not self._request.traceable or self.tab.traced:
             return
+        waits = self.tab.watch.unanswered is not None  # for a server: it is not to be given up for this
         try:
             async with asyncio.timeout(TRACE_START_SECONDS):
-                await self.tab.trace()
+                if waits or await self.tab.freed(PROBE_SECONDS):
+                    await self.tab.trace()
         except (PlaywrightError, TimeoutError):
             return  # a page that is gone cannot be recorded; the evidence says so
 
@@ -87,7 +103,7 @@ class Lease:
         old, chromium, held = self.tab, self.chromium, not self._ended
         await self._close(until.clip(CLOSE_SECONDS / 2, self._clock.now()))
         if restart and chromium.sessions <= held:
-            await self._kill()
+            await self.kill()
         try:
             failure = await self._take(state, until)
         finally:
@@ -95,6 +111,7 @@ class Lease:
                 await self._fleet.release(chromium)
         if failure is None:
             self.tab.passwords |= old.passwords
+            old.raw.discard()
             if old.traced:
                 await self.record()
         return failure
@@ -109,6 +126,8 @@ class Lease:
         except TimeoutError:
             return Failure("BROWSER_UNRESPONSIVE", f"no new page in {words(left)}", tainted=True)
         self._move(chromium, tab)
+        if self.on_move is not None:
+            await self.on_move(tab)
         return await self._put_databases(state, until) if state else None
 
     async def _put_databases(self, state: StorageState, until: Deadline) -> Failure | None:
@@ -120,9 +139,9 @@ class Lease:
             return Failure("BROWSER_UNRESPONSIVE", f"IndexedDB could not be put back in {words(left)}", tainted=True)
         return None
 
-    async def _kill(self) -> None:
+    async def kill(self) -> None:
         """End the browser, and wait until it is gone, so that it is not given to anybody."""
-        self.chromium.kill()
+        self.chromium.kill(self._request.world)
         limit = self._clock.now() + KILL_SECONDS
         while self.chromium.alive and self._clock.now() < limit:
             await self._clock.sleep(0.01)
@@ -132,6 +151,7 @@ class Lease:
         if self._ended:
             return True
         closed = await self._close(seconds)
+        self.tab.raw.discard()
         await self._fleet.release(self.chromium)
         return closed
 
@@ -146,9 +166,10 @@ class Lease:
             async with asyncio.timeout(seconds):
                 closed = await self.chromium.answers(STOPPED_SECONDS)
                 if closed:
+                    await self.tab.freed(FREED_SECONDS)  # a page that loops would hold the close up
                     await self.tab.context.close()
         except (PlaywrightError, TimeoutError):
             closed = False
         if not closed and not await self.chromium.answers(STOPPED_SECONDS):
-            self.chromium.kill()
+            self.chromium.kill(self._request.world)
         return closed

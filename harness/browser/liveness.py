@@ -6,12 +6,17 @@ import asyncio
 import re
 from dataclasses import replace
 
+from harness.browser.call_log import CallLog
 from harness.browser.exchange import Exchange
 from harness.browser.facts import answers
 from harness.browser.scene import Scene, seconds
 from harness.failure import Effect, Failure
 
 PROBE_SECONDS = 0.25
+ENDING_SECONDS = 0.4
+"""A browser that ends in good order closes its pages first; so much later it is gone itself."""
+PROMPT = 0.75
+"""A browser that answers after this share of the look is kept from it by a busy machine: so may its pages be."""
 _CRASHED = re.compile(r"\b(Target|Page) crashed\b")
 _CLOSED = re.compile(
     r"Target page, context or browser has been closed|Playwright connection closed|Connection closed while reading"
@@ -23,8 +28,50 @@ def dead(text: str, scene: Scene) -> Failure | None:
     code, message = _dead_part(scene, text) or (None, "")
     if code is None:
         return None
-    effect = Effect.POSSIBLE if scene.acts else Effect.NONE
-    return Failure(code, message, details={"url": scene.page.url}, effect=effect, tainted=True)
+    details = {"url": scene.page.url, **_guilt(scene, code)}
+    return Failure(code, message, details=details, effect=_effect(scene, CallLog.of(text)), tainted=True)
+
+
+def _effect(scene: Scene, log: CallLog) -> Effect:
+    """Of an act whose end nobody saw: none when its call log says that it was not begun."""
+    if not scene.acts or log.untouched:
+        return Effect.NONE
+    return Effect.DONE if log.effect is Effect.DONE else Effect.POSSIBLE
+
+
+def performed(scene: Scene, log: CallLog) -> Effect:
+    """Of an act on a page that hangs: a form may be submitted by a script, of which the log says nothing."""
+    return Effect.POSSIBLE if scene.submits and log.found and not log.untouched else log.effect
+
+
+async def lost(text: str, scene: Scene) -> Failure | None:
+    """`dead`, and whether a page that was closed is all that is gone."""
+    limit = scene.clock.now() + min(ENDING_SECONDS, scene.look)
+    while True:
+        failure = dead(text, scene)
+        closed = failure is not None and failure.code == "PAGE_CLOSED"
+        if not closed or scene.page.context.pages or scene.clock.now() >= limit:
+            return failure
+        await scene.clock.sleep(0.02)
+
+
+async def aborted(text: str, scene: Scene) -> Failure | None:
+    """What ended a navigation that was broken off: the news of a crash or a closed page come a little later."""
+    if "ERR_ABORTED" not in text:
+        return None
+    await answers(scene.control, scene.look)
+    return await lost(text, scene)
+
+
+def _guilt(scene: Scene, code: str) -> dict[str, bool]:
+    """Whether a browser was ended for another task's sake, or with other tasks in it."""
+    if code.startswith("PAGE_"):
+        return {}
+    by = scene.chromium.ended_by
+    if by is not None and by != scene.world:
+        return {"innocent": True}
+    shared = by is None and (scene.chromium.lost_many or scene.chromium.sessions > 1)
+    return {"shared": True} if shared else {}
 
 
 def _dead_part(scene: Scene, text: str) -> tuple[str, str] | None:
@@ -68,7 +115,8 @@ def hung(scene: Scene, browser_answers: bool, effect: Effect | None = None) -> F
     if effect is None:
         effect = Effect.POSSIBLE if scene.acts else Effect.NONE
     message = f"{who} stopped answering: {scene.what} exceeded {seconds(scene.within)}"
-    return Failure(code, message, details={"url": scene.page.url}, effect=effect, tainted=True)
+    details = {"url": scene.page.url, **_guilt(scene, code)}
+    return Failure(code, message, details=details, effect=effect, tainted=True)
 
 
 def timed_out(scene: Scene) -> Failure:
@@ -79,9 +127,18 @@ def timed_out(scene: Scene) -> Failure:
 
 
 async def who_answers(scene: Scene) -> tuple[bool, bool]:
-    """Whether the page answers, and whether the browser does. A page that waits for a server counts as alive."""
-    page, browser = await asyncio.gather(answers(scene.control, PROBE_SECONDS), scene.chromium.answers(PROBE_SECONDS))
-    return page or (browser and scene.watch.unanswered is not None), browser
+    """Whether the page answers, and whether the browser does, for as long as can be afforded.
+
+    A page that waits for a server counts as alive, and one whose browser answers late, too: the machine is busy.
+    """
+    look, began = scene.look, scene.clock.now()
+
+    async def browser_answers() -> tuple[bool, float]:
+        return await scene.chromium.answers(look), scene.clock.now() - began
+
+    page, (browser, after) = await asyncio.gather(answers(scene.control, look), browser_answers())
+    excused = scene.watch.unanswered is not None or after > PROMPT * look
+    return page or (browser and excused), browser
 
 
 def no_answer(scene: Scene, navigation: Exchange, effect: Effect) -> Failure:

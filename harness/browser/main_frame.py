@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from playwright.async_api import Frame, Page
+from playwright.async_api import Frame, Page, Request
 
 from harness.browser.exchange import Exchange
 from harness.browser.network import net_error
+
+MOST_LOADING = 100
+"""Requests of a page that are kept as not yet ended."""
 
 
 class MainFrame:
@@ -25,6 +28,10 @@ class MainFrame:
         self._settled.set()
         page.on("crash", self._on_crash)
         page.on("framenavigated", self._on_navigated)
+        page.on("domcontentloaded", self._on_parsed)
+        page.on("request", self._on_request)
+        page.on("requestfinished", self._on_ended)
+        page.on("requestfailed", self._on_ended)
 
     def began(self, exchange: Exchange) -> None:
         """The main frame asks for another document."""
@@ -52,6 +59,19 @@ class MainFrame:
         """The main frame's navigation that has had no answer yet. Until then the page cannot be asked anything."""
         pending = self._pending
         return pending if pending and pending.status is None and not self._settled.is_set() else None
+
+    def _on_request(self, request: Request) -> None:
+        """The context's listeners, which know of a new document, come first."""
+        if self._pending and len(self._pending.loading) < MOST_LOADING:
+            self._pending.loading[request] = request.url
+
+    def _on_ended(self, request: Request) -> None:
+        if self._pending:
+            self._pending.loading.pop(request, None)
+
+    def _on_parsed(self, _: Page) -> None:
+        if self._pending and self._pending.answered:  # else it is the page before
+            self._pending.parsed = True
 
     def _on_crash(self, _: Page) -> None:
         self.crashed = True

@@ -11,10 +11,14 @@ from playwright.async_api import Response
 
 from harness.browser import domains
 from harness.browser.attempt import Attempt
-from harness.browser.network import net_error, status_failure
-from harness.failure import Failed
+from harness.browser.network import GIVEN_UP, net_error, status_failure
+from harness.failure import Effect, Failed
 from harness.spec.steps import Open
 
+NOTHING_TO_SHOW = (204, 205)
+"""Statuses of answers that leave the page as it is."""
+ERROR_PAGE_SECONDS = 0.3
+"""How long the browser's own error page may take to be there."""
 _INTERRUPTED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
 
@@ -26,12 +30,13 @@ async def open_url(attempt: Attempt, step: Open) -> Mapping[str, Any]:
         response = await go_to(attempt, url)
     except PlaywrightError as error:
         navigation = attempt.tab.watch.navigation
-        if net_error(error.message) == "ERR_ABORTED" and navigation and navigation.status == 204:
-            return {"url": url, "status": 204}
+        if net_error(error.message) == GIVEN_UP and navigation and navigation.status in NOTHING_TO_SHOW:
+            return {"url": url, "status": navigation.status}
         raise
     if response is None:
         return {"url": url}
-    failure = status_failure(response.status, response.url, response.headers, attempt.clock.wall())
+    effect = Effect.POSSIBLE if response.status >= 500 else Effect.NONE
+    failure = status_failure(response.status, response.url, response.headers, attempt.clock.wall(), effect)
     if failure is not None:
         raise Failed(failure)
     return {"url": attempt.page.url, "status": response.status}
@@ -43,9 +48,20 @@ async def go_to(attempt: Attempt, url: str) -> Response | None:
     That page interrupts under its own URL, or under the one that is just being opened.
     """
     while True:
+        await _settled(attempt)
         try:
             return await attempt.page.goto(url, wait_until="load", timeout=attempt.ms())
         except PlaywrightError as error:
             by = _INTERRUPTED.search(error.message)
             if by is None or not (by[1] == url or by[1].startswith("chrome-error:")):
                 raise
+
+
+async def _settled(attempt: Attempt) -> None:
+    """After a navigation that failed, wait a little for Chromium's error page: it would interrupt the next one."""
+    failed = attempt.tab.watch.last_failed
+    if failed is None or net_error(failed.error or "") == GIVEN_UP:
+        return
+    until = attempt.clock.now() + min(ERROR_PAGE_SECONDS, attempt.left())
+    while not attempt.page.url.startswith("chrome-error:") and attempt.clock.now() < until:
+        await attempt.clock.sleep(0.02)

@@ -21,6 +21,16 @@ _EXACT = {
     "ERR_INVALID_CHUNKED_ENCODING": "NET_CONNECTION_RESET",
     "ERR_INCOMPLETE_CHUNKED_ENCODING": "NET_CONNECTION_RESET",
     "ERR_EMPTY_RESPONSE": "NET_EMPTY_RESPONSE",
+    "ERR_ADDRESS_UNREACHABLE": "NET_UNREACHABLE",
+    "ERR_CONNECTION_FAILED": "NET_UNREACHABLE",
+    "ERR_INVALID_HTTP_RESPONSE": "NET_PROTOCOL",
+    "ERR_INVALID_RESPONSE": "NET_PROTOCOL",
+    "ERR_INVALID_REDIRECT": "NET_PROTOCOL",
+    "ERR_UNSAFE_REDIRECT": "NET_PROTOCOL",
+    "ERR_CONTENT_DECODING_FAILED": "NET_PROTOCOL",
+    "ERR_CONTENT_DECODING_INIT_FAILED": "NET_PROTOCOL",
+    "ERR_UNEXPECTED_PROXY_AUTH": "AUTHENTICATION_FAILED",
+    "ERR_INVALID_AUTH_CREDENTIALS": "AUTHENTICATION_FAILED",
     "ERR_INTERNET_DISCONNECTED": "NET_OFFLINE",
     "ERR_TIMED_OUT": "NET_TIMEOUT",
     "ERR_CONNECTION_TIMED_OUT": "NET_TIMEOUT",
@@ -37,11 +47,40 @@ _PREFIXES = {
     "ERR_SSL_": "NET_TLS",
     "ERR_BAD_SSL_": "NET_TLS",
     "ERR_BLOCKED_BY_": "NET_BLOCKED",
+    "ERR_RESPONSE_": "NET_PROTOCOL",
+    "ERR_HTTP2_": "NET_PROTOCOL",
+    "ERR_PROXY_": "NET_PROXY",
+    "ERR_TUNNEL_": "NET_PROXY",
+    "ERR_SOCKS_": "NET_PROXY",
 }
 POLICY_ERRORS = ("ERR_PROXY_CONNECTION_FAILED", "ERR_TUNNEL_CONNECTION_FAILED")
 """What a request gets that was sent to the closed proxy."""
 REFUSED_STATUSES = (401, 403)
-_NOT_SENT = {"NET_DNS", "NET_CONNECTION_REFUSED", "NET_OFFLINE", "NET_BLOCKED", "NET_TLS", "POLICY_DOMAIN"}
+PROXY_LOGIN = 407
+GIVEN_UP = "ERR_ABORTED"
+"""Of a request that the browser itself ended: another page, a download, no content; it says nothing of the cause."""
+TELL_STATUS = ("ERR_HTTP_RESPONSE_CODE_FAILURE", "ERR_INVALID_AUTH_CREDENTIALS", "ERR_UNEXPECTED_PROXY_AUTH")
+"""What a navigation ends in whose status says the rest."""
+_STATUS_CODES = {
+    **dict.fromkeys((*REFUSED_STATUSES, PROXY_LOGIN), "AUTHENTICATION_FAILED"),
+    404: "HTTP_NOT_FOUND",
+    408: "HTTP_TIMEOUT",
+    410: "HTTP_NOT_FOUND",
+    429: "HTTP_RATE_LIMITED",
+    **dict.fromkeys((502, 503, 504), "HTTP_UNAVAILABLE"),
+}
+_NOT_SENT = {
+    "NET_DNS",
+    "NET_CONNECTION_REFUSED",
+    "NET_OFFLINE",
+    "NET_BLOCKED",
+    "NET_PROXY",
+    "NET_TLS",
+    "NET_UNREACHABLE",
+    "POLICY_DOMAIN",
+    "INVALID_INPUT",
+    "AUTHENTICATION_FAILED",
+}
 _API_ERRORS = (
     (r"ECONNREFUSED", "NET_CONNECTION_REFUSED"),
     (r"ENOTFOUND|EAI_AGAIN", "NET_DNS"),
@@ -49,7 +88,9 @@ _API_ERRORS = (
     (r"ECONNRESET|EPIPE|\baborted\b", "NET_CONNECTION_RESET"),
     (r"ETIMEDOUT|Timeout [\d.]+ms exceeded", "NET_TIMEOUT"),
     (r"EPROTO|CERT|certificate", "NET_TLS"),
-    (r"EHOSTUNREACH|ENETUNREACH|Parse Error", "NET_FAILED"),
+    (r"EHOSTUNREACH|ENETUNREACH", "NET_UNREACHABLE"),
+    (r"chunk", "NET_CONNECTION_RESET"),
+    (r"Parse Error|decompress", "NET_PROTOCOL"),
     (r"Invalid URL", "INVALID_INPUT"),
 )
 
@@ -72,7 +113,9 @@ def code_of(error: str, policed: bool = False) -> str:
 def net_failure(error: str, url: str, policed: bool = False, effect: Effect | None = None) -> Failure:
     """The Failure of a request that ended in `net::ERR_...`."""
     code = code_of(error, policed)
-    details = {"url": url, "net_error": f"net::{error}"}
+    details: dict[str, Any] = {"url": url, "net_error": f"net::{error}"}
+    if error == "ERR_UNEXPECTED_PROXY_AUTH":
+        details["status"] = PROXY_LOGIN
     if code == "POLICY_DOMAIN":
         return policy_failure(url, details, effect or Effect.NONE)
     return Failure(code, f"net::{error} at {url}", details=details, effect=effect or effect_of(code))
@@ -86,14 +129,17 @@ def policy_failure(url: str, details: Mapping[str, Any], effect: Effect) -> Fail
 
 
 def effect_of(code: str) -> Effect:
-    """Refused or unresolved means not sent (DESIGN 4.2); anything else may have arrived."""
+    """Refused or unresolved means not sent (DESIGN 4.2), a login that is asked for that nothing was done; anything else
+    may have arrived.
+    """
     return Effect.NONE if code in _NOT_SENT else Effect.POSSIBLE
 
 
 def api_failure(text: str, url: str) -> Failure:
     """The Failure of an API request that got no answer; `text` is Playwright's message."""
     code = next((code for pattern, code in _API_ERRORS if re.search(pattern, text)), "NET_FAILED")
-    return Failure(code, f"{text} ({url})", details={"url": url}, effect=effect_of(code))
+    message = f"no answer from {url}: {text}" if code == "NET_TIMEOUT" else f"{text} ({url})"
+    return Failure(code, message, details={"url": url}, effect=effect_of(code))
 
 
 def status_failure(
@@ -115,13 +161,20 @@ def status_failure(
 
 def status_code(status: int) -> str:
     """The catalog's code of an HTTP status of 400 and above."""
-    if status in REFUSED_STATUSES:
-        return "AUTHENTICATION_FAILED"
-    if status == 429:
-        return "HTTP_RATE_LIMITED"
-    if status in (502, 503, 504):
-        return "HTTP_UNAVAILABLE"
-    return "HTTP_SERVER_ERROR" if status >= 500 else "HTTP_CLIENT_ERROR"
+    return _STATUS_CODES.get(status) or ("HTTP_SERVER_ERROR" if status >= 500 else "HTTP_CLIENT_ERROR")
+
+
+def refuses(status: int) -> bool:
+    """Whether the site gives no page of its own: no access, too busy, or not there behind its proxy.
+
+    Other statuses come with pages that tasks may be about: what was entered is not right, or something went wrong.
+    """
+    return status in REFUSED_STATUSES or status_code(status) in ("HTTP_RATE_LIMITED", "HTTP_UNAVAILABLE")
+
+
+def names_cause(status: int) -> bool:
+    """Whether the status of a page tells why an element is not on it."""
+    return status in _STATUS_CODES or status >= 500
 
 
 def retry_after(value: str, now: datetime) -> float | None:

@@ -11,6 +11,7 @@ import struct
 CHUNK = 65_536
 LINGER = 2.0
 """Seconds that the client may take to close after the site has ended its answer."""
+_PLAIN_ANSWER = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"
 _ABRUPT = struct.pack("ii", 1, 0)
 
 
@@ -120,6 +121,19 @@ class TlsEnd(PlainEnd):
     async def _flush(self) -> None:
         if self._outgoing.pending:
             await super().write(self._outgoing.read())
+
+
+async def say_plainly(client: PlainEnd) -> None:
+    """Answer a client that greets in TLS as a server does that knows none. Raises OSError."""
+    try:
+        await client.read()
+        await client.write(_PLAIN_ANSWER)
+        await client.end()
+        async with asyncio.timeout(LINGER):
+            while await client.read():  # unread bytes would turn the end into a RST, and the answer would be lost
+                pass
+    finally:
+        client.drop()
 
 
 async def relay(client: TlsEnd, site: PlainEnd) -> None:

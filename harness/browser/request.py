@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from harness.settings import Recording, Tracing
+from harness.spec.faults.network import TlsProblem
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class SessionRequest:
     tracing: Tracing = "retain-on-failure"
     on_request_failed: Callable[[str, str], None] | None = None
     """Called with URL and net error of every request that failed."""
+    tls_problem: Callable[[str], TlsProblem | None] = lambda _: None
+    """What is wrong on purpose with the https of a host; asked for every connection to it."""
 
     @property
     def traced_from_start(self) -> bool:

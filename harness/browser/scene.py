@@ -9,10 +9,15 @@ from playwright.async_api import CDPSession, Page
 
 from harness.browser.chromium import Chromium
 from harness.browser.watch import PageWatch
-from harness.resilience import Clock
-from harness.spec.steps import Open, Step, Type, Wait
+from harness.resilience import Clock, Deadline
+from harness.spec.steps import Open, Step, Submit, Type, Wait
 
 TEXT_LENGTH = 80
+LOOK_SECONDS = 2.0
+"""How long the page may be looked at while the attempt has time left."""
+OVERTIME = 0.4
+"""Seconds after the attempt's limit at which the last look ends (DESIGN 4.3: half a second at most)."""
+SHORTEST_LOOK = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,8 @@ class Scene:
     clock: Clock
     policed: bool
     """Whether allowed_domains hold."""
+    until: Deadline
+    """The end of the attempt."""
     allowed: Sequence[str] = ()
     """The task's allowed_domains."""
     selector: str | None = None
@@ -40,13 +47,23 @@ class Scene:
     """Whether the step only waits: then being late is all that can go wrong."""
     fills: bool = False
     """Whether the step types into a field."""
+    submits: bool = False
+    """Whether the step submits a form: a script may do it, of which no call log tells."""
     within: float = 0.0
     what: str = ""
     text: str | None = None
     """The text that a `wait` wants."""
     patience: float = 0.0
+    world: str = ""
+    """The task's own."""
     logins: Collection[str] = ()
     """Where the task has typed a password: hosts, or pages (host and path)."""
+
+    @property
+    def look(self) -> float:
+        """Seconds that the next look at page or browser may take."""
+        now = self.clock.now()
+        return max(SHORTEST_LOOK, min(LOOK_SECONDS, self.until.at + OVERTIME - now))
 
     def of_step(self, step: Step, patience: float) -> Scene:
         """The same scene, with a step in it."""
@@ -59,6 +76,7 @@ class Scene:
             opens=isinstance(step, Open),
             waits=isinstance(step, Wait),
             fills=isinstance(step, Type),
+            submits=isinstance(step, Submit),
             text=wanted_text(step) if isinstance(step, Wait) else None,
             what=_what(step, target),
             patience=min(patience, self.within),

@@ -16,25 +16,27 @@ from harness.browser.attempt import Attempt
 from harness.browser.checkpoint import Checkpoint, take
 from harness.browser.chromium import Chromium
 from harness.browser.facts import describe, locate
-from harness.browser.failures import failure_of, navigation_failure, with_popups
+from harness.browser.failures import failure_of, with_popups
+from harness.browser.ladder import Ladder
+from harness.browser.last_good import LastGood
 from harness.browser.lease import CLOSE_SECONDS, Fleet, Lease
-from harness.browser.liveness import PROBE_SECONDS, dead
+from harness.browser.liveness import PROBE_SECONDS, dead, lost
+from harness.browser.navigation_failure import navigation_failure
 from harness.browser.observation import look
 from harness.browser.policy import refused_hosts
 from harness.browser.reading import read_between_pages, text_of
-from harness.browser.renewal import GRACE, Return
+from harness.browser.renewal import GRACE
 from harness.browser.request import SessionRequest
+from harness.browser.sabotage import Sabotage
 from harness.browser.scene import Scene
-from harness.browser.storage import session_of, state_of
 from harness.browser.tab import Tab
 from harness.browser.transfer import free_path
-from harness.failure import Failed, Failure, Outcome, Passed
+from harness.failure import Effect, Failed, Failure, Outcome, Passed
 from harness.ports import Evidence, Observation, Saved
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Open, Step
+from harness.spec.steps import Step
 
-STATE_SECONDS = 2.0
 T = TypeVar("T")
 
 
@@ -47,8 +49,11 @@ class PlaywrightSession:
         self._request = request
         self._lease = Lease(fleet, clock, request, chromium, tab)
         self._files: list[Path] = []
-        self._good_url: str | None = None
         self._unfound: str | None = None
+        self._last_good = LastGood(request.folder, clock)
+        self._ladder = Ladder(self._lease, clock, lambda within: self._attempt(within, within), self._scene)
+        self.sabotage = Sabotage(self._lease, fleet, clock)
+        """Where faults are done to this browser (ports.Hands)."""
 
     @property
     def _tab(self) -> Tab:
@@ -78,6 +83,8 @@ class PlaywrightSession:
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
         self._tab.watch.begin(type(step))
+        if failure := await lost("", scene):
+            return await self._failed(replace(failure, effect=Effect.NONE))
         attempt = self._attempt(within, patience)
         try:
             async with asyncio.timeout(within + GRACE):
@@ -101,6 +108,8 @@ class PlaywrightSession:
             policed=bool(self._request.allowed_domains),
             allowed=self._request.allowed_domains,
             within=within,
+            until=Deadline.after(within, self._clock.now()),
+            world=self._request.world,
             logins=frozenset(self._tab.passwords),
         )
 
@@ -128,9 +137,7 @@ class PlaywrightSession:
     def _passed(self, step: Step, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
             self._files.append(Path(details["path"]))
-        writes = isinstance(step, Open) and step.effect_class == "write"
-        if self._tab.page.url.startswith("http") and not writes:  # a page that writes is not to be asked for again
-            self._good_url = self._tab.page.url
+        self._ladder.passed(step)
         shown = {key: value for key, value in details.items() if key != "path"}
         navigation = self._tab.watch.navigation
         sent = {"method": navigation.method} if navigation and navigation.method != "GET" else {}
@@ -176,20 +183,12 @@ class PlaywrightSession:
     async def record(self) -> None:
         await self._lease.record()
 
-    async def renew(self, within: float) -> Failure | None:
-        until = Deadline.after(within, self._clock.now())
-        state = await state_of(self._tab, until.clip(STATE_SECONDS, self._clock.now()))
-        script = await session_of(self._tab.page) if state else None
-        prepared = self._tab.watch.prepared
-        failure = await self._lease.replace(state, until)
-        if failure is None and self._good_url is not None:
-            failure = await self._way_back(until).to_url(self._good_url, script)
-        self._tab.watch.answer_next(prepared)
-        return failure
+    async def passed(self, index: int) -> None:
+        if self._request.recording == "full":
+            await self._last_good.keep(self._tab, index)
 
-    def _way_back(self, until: Deadline) -> Return:
-        left = until.left(self._clock.now())
-        return Return(self._attempt(left, left), self._scene)
+    async def renew(self, failure: Failure, within: float) -> Failure | None:
+        return await self._ladder.renew(failure, Deadline.after(within, self._clock.now()))
 
     async def save(self, within: float) -> Checkpoint:
         return await self._seen("save a checkpoint", within, lambda: take(self._tab, self._clock))
@@ -201,18 +200,8 @@ class PlaywrightSession:
         replaced in any case, and the other sessions in it end with it.
         """
         assert saved is None or isinstance(saved, Checkpoint)
-        until = Deadline.after(within, self._clock.now())
-        failure = await self._lease.replace(saved.storage if saved else None, until, restart=restart)
-        if failure is not None:
-            return failure
         self._unfound = None
-        self._good_url = saved.url if saved and saved.url.startswith("http") else None
-        self._tab.passwords = set(saved.passwords) if saved else set()
-        if saved is None:
-            return ()
-        differences = await self._way_back(until).to_checkpoint(saved)
-        self._tab.watch.answer_next(saved.answer)  # only now: a dialog of a page as it loads is not the one meant
-        return differences
+        return await self._ladder.restore(saved, Deadline.after(within, self._clock.now()), restart=restart)
 
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
         until = Deadline.after(within, self._clock.now())
@@ -224,7 +213,7 @@ class PlaywrightSession:
     async def _seen(self, what: str, within: float, see: Callable[[], Awaitable[T]]) -> T:
         """What `see` finds; raises Failed when the page cannot be asked, or not in time."""
         scene = replace(self._scene(within), what=what)
-        failure = dead("", scene)
+        failure = await lost("", scene)
         if failure is not None:
             raise Failed(failure)
         try:
@@ -236,15 +225,16 @@ class PlaywrightSession:
     async def evidence(self, capture: Capture, folder: Path) -> Evidence:
         deadline = Deadline.after(taking.TOTAL_SECONDS, self._clock.now())
         url = self._tab.page.url
-        round_ = taking.Taking(self._tab, folder, self._clock, deadline)
+        round_ = taking.Taking(self._scene(0), self._tab, folder, deadline, self._last_good)
         har = self._request.recording != "minimal"
-        await taking.take(round_, capture, self._lease.recordings if har else None, self._lease.end)
+        await taking.take(round_, capture, self._lease.chapters if har else None, self._lease.end)
         lines = self._lease.console if capture.logs else ()
         return Evidence(folder, tuple(round_.items), url, lines, {"popups": list(self._tab.watch.popups)})
 
     async def close(self) -> None:
         if self._request.tracing == "on" and self._tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS, self._clock.now())
-            await taking.take_trace(taking.Taking(self._tab, self._request.folder, self._clock, deadline))
+            folder = self._request.folder
+            await taking.take_trace(taking.Taking(self._scene(0), self._tab, folder, deadline, self._last_good))
             self._files.append(self._request.folder / taking.TRACE)
         await self._lease.end(CLOSE_SECONDS)

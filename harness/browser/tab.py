@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.chromium import Chromium
 from harness.browser.domains import bypass
 from harness.browser.facts import answers
+from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
 from harness.browser.watch import PageWatch
 from harness.resilience import Clock
@@ -31,6 +33,8 @@ class Tab:
     control: CDPSession
     """Made before anything can hang: it can end an endless loop."""
     har: Path | None
+    raw: RawTrace
+    """What Playwright has written of the running trace."""
     traced: bool = False
     passwords: set[str] = field(default_factory=set)
     """Hosts and pages (host and path) on which a password was typed."""
@@ -56,7 +60,8 @@ class Tab:
         watch = PageWatch(clock, request.on_request_failed)
         page = await context.new_page()
         watch.attach(context, page)
-        tab = cls(context, page, watch, await context.new_cdp_session(page), har)
+        control = await context.new_cdp_session(page)
+        tab = cls(context, page, watch, control, har, RawTrace.new(chromium.traces))
         if request.traced_from_start:
             await tab.trace()
         return tab
@@ -67,6 +72,14 @@ class Tab:
         control = self.controls.get(page) or await self.context.new_cdp_session(page)
         self.page, self.control = page, control
         self.watch.follow(page)
+
+    async def reopen(self) -> None:
+        """Act on a new page of the same context; the one before is given up. Raises what Playwright raises."""
+        lost = self.page
+        await self.switch(await self.context.new_page())
+        self.controls.pop(lost, None)
+        with contextlib.suppress(PlaywrightError):
+            await lost.close()
 
     async def freed(self, seconds: float) -> bool:
         """Whether the page answers, after ending what keeps it from it: a navigation, or a script that does not end."""
@@ -101,7 +114,7 @@ class Tab:
         """Record snapshots and screenshots from now on."""
         if not self.traced:
             self.traced = True
-            await self.context.tracing.start(screenshots=True, snapshots=True, sources=False)
+            await self.context.tracing.start(screenshots=True, snapshots=True, sources=False, name=self.raw.name)
 
 
 def context_options(

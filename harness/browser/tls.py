@@ -12,7 +12,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from harness.browser.certificate import ThrowAwayKey
-from harness.browser.relay import PlainEnd, TlsEnd, relay, reset
+from harness.browser.relay import PlainEnd, TlsEnd, relay, reset, say_plainly
+from harness.spec.faults.network import TlsProblem
 
 ADDRESS = "127.0.0.1"
 BACKLOG = 512
@@ -21,6 +22,8 @@ _RESET = ("ERR_CONNECTION_RESET", "ERR_CONNECTION_CLOSED")
 
 Report = Callable[[str, str], None]
 """(URL, the browser's word for the error) of a request that failed."""
+Problem = Callable[[str], TlsProblem | None]
+"""Host -> what is wrong with the TLS of the connection that is now made to it."""
 
 
 class TlsFront:
@@ -29,11 +32,14 @@ class TlsFront:
     A host that is down is found out first: then the browser's connection is reset. All on the loop's thread.
     """
 
-    def __init__(self, hosts: Mapping[str, int], key: ThrowAwayKey, temp: Path) -> None:
+    def __init__(
+        self, hosts: Mapping[str, int], key: ThrowAwayKey, temp: Path, problem: Problem = lambda _: None
+    ) -> None:
         self.hosts = dict(hosts)
         """Host -> its plain port."""
         self._key = key
         self._temp = temp
+        self._problem = problem
         self._down: set[str] = set()
         self._connections: set[asyncio.Task[None]] = set()
         self._listeners = {host: _listener() for host in hosts}
@@ -51,6 +57,11 @@ class TlsFront:
     def _context(self) -> ssl.SSLContext:
         """Made for the first connection: most tasks have none."""
         return self._key.context(self.hosts, self._temp)
+
+    @cached_property
+    def _unknown(self) -> ssl.SSLContext:
+        """Of a key that nobody was told to accept."""
+        return ThrowAwayKey.new().context(self.hosts, self._temp)
 
     def naming(self, report: Report) -> Report:
         """A `report` that learns of a host that refuses as such; the browser sees no more than a reset."""
@@ -100,20 +111,28 @@ class TlsFront:
             return
         self._down.discard(host)
         try:
-            streams = await asyncio.open_connection(sock=connection)
-            client = TlsEnd(*streams, self._context)
-            try:
-                with contextlib.suppress(OSError):  # one of the two has gone; the other was told
-                    await relay(client, site)
-                    await client.close()
-            finally:
-                client.drop()
+            with contextlib.suppress(OSError):  # one of the two has gone; the other was told
+                await self._connect(host, connection, site)
         finally:
             site.drop()
 
+    async def _connect(self, host: str, connection: socket.socket, site: PlainEnd) -> None:
+        problem = self._problem(host)
+        streams = await asyncio.open_connection(sock=connection)
+        if problem == "protocol":
+            await say_plainly(PlainEnd(*streams))
+            return
+        client = TlsEnd(*streams, self._unknown if problem else self._context)
+        try:
+            await relay(client, site)
+            await client.close()
+        finally:
+            client.drop()
+
 
 def _listener() -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Only where the protocol is named, asyncio sets TCP_NODELAY on what is accepted: without it, 40 ms are lost.
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setblocking(False)
         listener.bind((ADDRESS, 0))

@@ -9,7 +9,7 @@ from harness.faults.pattern import UrlPattern
 from harness.settings import Settings
 from harness.spec.advice.domains import named_host
 from harness.spec.advice.terms import declares_failure, scopes, steps_of
-from harness.spec.faults import Fault, Hang, Refuse
+from harness.spec.faults import Fault, HostFault, RequestFault, ServiceFault, SocketFault
 from harness.spec.hosts import with_scheme
 from harness.spec.interpolate import interpolate
 from harness.spec.loaded import Loaded
@@ -29,17 +29,27 @@ def address_advice(task: Loaded, settings: Settings) -> Iterator[Problem]:
         if found[0] is not None and all(found):
             message, hint = found[0]
             yield task.origin.problem((*path, "url"), message, hint=hint, severity="warning")
-    for number, fault in enumerate(task.spec.faults if hosts else ()):
-        if all(_strange(fault, scope, hosts) for scope in every):
+    for number, fault in enumerate(task.spec.faults):
+        if isinstance(fault, ServiceFault) and "${" not in fault.service and fault.service not in settings.services:
+            yield _no_service(task, number, fault.service, sorted(settings.services))
+        elif hosts and all(_strange(fault, scope, hosts) for scope in every):
             yield _no_host(task, number, fault, sorted(hosts))
 
 
 def _no_host(task: Loaded, number: int, fault: Fault, known: list[str]) -> Problem:
-    name, value = ("url", fault.url) if isinstance(fault, Hang) else ("host", getattr(fault, "host", ""))
+    name, value = ("url", fault.url) if isinstance(fault, RequestFault) else ("host", getattr(fault, "host", ""))
     hint = did_you_mean(UrlPattern.parse(value).authority if name == "url" else value, known)
     message, expected = "the task cannot start: this is no host of [tool.harness.services]", listed(known)
     path = ("faults", number, name)
     return task.origin.problem(path, message, expected=expected, found=value, hint=hint, severity="warning")
+
+
+def _no_service(task: Loaded, number: int, name: str, known: list[str]) -> Problem:
+    message = f"the fault cannot strike: `{name}` is no service of [tool.harness.services]"
+    path = ("faults", number, "service")
+    return task.origin.problem(
+        path, message, expected=listed(known), found=name, hint=did_you_mean(name, known), severity="warning"
+    )
 
 
 def _url_problem(step: Step, scope: Scope, hosts: Mapping[str, int], base: str | None) -> tuple[str, str] | None:
@@ -62,12 +72,12 @@ def _numbered_alike(one: str, other: str) -> bool:
 
 def _strange(fault: Fault, scope: Scope, hosts: Mapping[str, int]) -> bool:
     """Whether a fault is to happen at a host that there is not: the task would not be started."""
-    if not isinstance(fault, Refuse | Hang):
+    if not isinstance(fault, HostFault | SocketFault):
         return False
-    text = as_text(interpolate(fault.host if isinstance(fault, Refuse) else fault.url, scope, last=False))
+    text = as_text(interpolate(fault.host if isinstance(fault, HostFault) else fault.url, scope, last=False))
     if "${" in text:
         return False
-    if isinstance(fault, Refuse):
+    if isinstance(fault, HostFault):
         return text.lower() not in hosts
     pattern = UrlPattern.parse(text)
     return not any(pattern.may_match(host) for host in hosts)

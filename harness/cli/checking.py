@@ -15,6 +15,7 @@ from harness.failure import Failed
 from harness.settings import Settings, SettingsError, load_settings
 from harness.spec.advice import advice
 from harness.spec.directory import MEMORY_FILES, TRACE_FILE
+from harness.spec.fault_plan_file import find_fault_plans, idle_patterns, load_fault_plan
 from harness.spec.load import Loaded, find_tasks, load_file
 from harness.spec.loaded import SPEC_FILE
 from harness.spec.parametrize import expand
@@ -30,6 +31,13 @@ class Checked:
     files: tuple[str, ...]
     loaded: tuple[Loaded, ...]
     problems: tuple[Problem, ...]
+    plans: tuple[str, ...] = ()
+    """The fault plans that were looked at."""
+
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """All files, tasks and fault plans."""
+        return (*self.files, *self.plans)
 
     @property
     def broken(self) -> frozenset[str]:
@@ -47,11 +55,12 @@ def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None
 
     `agent` chooses the steps of tasks that have none, in place of the settings' one; without `needs_steps` nobody does.
     """
+    plans = find_fault_plans(paths)
     try:
-        files = find_tasks(paths)
+        files = find_tasks(path for path in paths if path not in plans)
     except SpecError as error:
         return Checked((), (), error.problems)
-    if not files:
+    if not files and not plans:
         where, hint = ", ".join(map(str, paths)), "*.task.yaml, *.task.json, folders with task_spec.json"
         return Checked((), (), (Problem("", None, None, "", f"no task files in {where} ({hint})"),))
     projects = _Projects(agent)
@@ -61,8 +70,19 @@ def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None
     found = [_advised(task, problems, projects, strict, inside) for task, problems in read]
     cases = [case for task in loaded for case in expand(task)]
     suite = _promoted(check_suite(cases), strict)
-    problems = (*projects.problems(), *(each for several in found for each in several), *suite)
-    return Checked(tuple(map(file_label, files)), tuple(loaded), problems)
+    planned = _promoted((each for file in plans for each in _of_plan(file, projects, cases)), strict)
+    problems = (*projects.problems(), *(each for several in found for each in several), *suite, *planned)
+    return Checked(tuple(map(file_label, files)), tuple(loaded), problems, tuple(map(file_label, plans)))
+
+
+def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[Problem]:
+    """What is wrong with a fault plan; patterns that match no task are told of where there are tasks."""
+    channels = frozenset(projects.settings(file.parent).channels) or None
+    try:
+        loaded = load_fault_plan(file, channels)
+    except SpecError as error:
+        return list(error.problems)
+    return list(idle_patterns(loaded, tasks)) if tasks else []
 
 
 def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> tuple[Loaded | None, list[Problem]]:

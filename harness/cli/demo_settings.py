@@ -10,7 +10,7 @@ HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", 
 
 _SERVICE = """\
 [tool.harness.services.demo]
-command = ["{python}", "-m", "harness.demo", "--port", "PORT"]
+command = ["{python}", "-m", "harness.demo", "--port", "PORT", "--state", ".harness/demo.sqlite3"]
 hosts = HOSTS
 health = "http://world.local/health"
 identity = { service = "taskspec-demo" }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from textwrap import indent
 from typing import Annotated
 
 import typer
 
+from harness.cli.code_facts import excerpt, facts
 from harness.cli.ending import fail
 from harness.failure import CATALOG, Row
 from harness.spec.problems import did_you_mean
@@ -33,7 +36,8 @@ def explain(
 
 def _explain(row: Row) -> None:
     typer.echo(f"{row.code}  ({row.error_type}, {row.category}, {row.severity})")
-    typer.echo(f"cause:   {row.cause}")
-    typer.echo(f"rule:    {row.family if row.family != 'none' else 'none: it always ends the task'}")
-    typer.echo(f"retried: {'yes' if row.retryable else 'no'}")
-    typer.echo(f"do:      {row.hint}")
+    for label, text in facts(row):
+        if label != "error_type":
+            typer.echo(f"{f'{label}:':10} {text}")
+    typer.echo("example:")
+    typer.echo(indent(json.dumps(excerpt(row), indent=2, ensure_ascii=False), "  "))

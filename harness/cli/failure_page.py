@@ -50,7 +50,7 @@ def _lines(kept: Kept, width: int) -> Iterator[str]:
     yield from _text("message", report.error_message)
     yield from _comparison(report)
     yield from _list("matches", _matches(report))
-    yield from _list("faults injected by the task", report.faults)
+    yield from _list("faults injected", report.faults)
     yield from _text("hint", report.hint)
     yield from _list("warnings", [f"{each.get('type')}: {each.get('message', '')}" for each in report.warnings])
     yield from _surroundings(report)

@@ -31,8 +31,8 @@ def _text(checked: Checked) -> None:
     """Where nothing could be looked at, that is said on stderr."""
     for problem in checked.problems:
         shown = f"warning: {problem}" if problem.severity == "warning" else str(problem)
-        typer.echo(shown, err=not checked.files)
-    if checked.files:
+        typer.echo(shown, err=not checked.looked_at)
+    if checked.looked_at:
         typer.echo(_summary(checked))
 
 
@@ -49,6 +49,7 @@ def _json(checked: Checked) -> None:
             {"file": file, "task_id": ids.get(file), "valid": file in ids and file not in checked.broken}
             for file in checked.files
         ],
+        "fault_plans": [{"file": file, "valid": file not in checked.broken} for file in checked.plans],
         "problems": [asdict(problem) for problem in checked.problems],
         "counts": counts(checked),
     }
@@ -76,7 +77,9 @@ def _summary(checked: Checked) -> str:
     found = counts(checked)
     files = _counted(found["files"], "task file")
     warnings = f", {_counted(found['warnings'], 'warning')}" if found["warnings"] else ""
-    return f"{files}, {found['loaded']} load, {found['with_errors']} with errors{warnings}"
+    tasks = [files, f"{found['loaded']} load"] if checked.files else []
+    plans = [_counted(len(checked.plans), "fault plan")] if checked.plans else []
+    return ", ".join([*tasks, *plans, f"{found['with_errors']} with errors{warnings}"])
 
 
 def _counted(number: int, noun: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.chaos import chaos
 from harness.cli.demo import demo
 from harness.cli.explain import explain
 from harness.cli.new import new
@@ -29,6 +30,7 @@ app.command()(new)
 app.command()(validate)
 app.command(name="verify")(run_verify)
 app.command(context_settings=PASSED_ON)(run)
+app.command()(chaos)
 app.command()(show)
 app.command()(explain)
 app.command()(schema)

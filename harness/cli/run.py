@@ -15,8 +15,8 @@ from harness.spec.load import find_tasks
 
 DEFAULT = "tasks"
 _PATH_OPTIONS = frozenset({
-    "--alluredir", "--basetemp", "--browser-executable", "--confcutdir", "--deselect", "--ignore", "--junit-xml",
-    "--junitxml", "--log-file", "--output", "--rootdir", "--task-artifacts",
+    "--alluredir", "--basetemp", "--browser-executable", "--confcutdir", "--deselect", "--faults", "--ignore",
+    "--junit-xml", "--junitxml", "--log-file", "--output", "--rootdir", "--task-artifacts",
 })  # fmt: skip
 """Of pytest and its plugins."""
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}

@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from harness.compile.filling import Filling
+from harness.compile.planned import planned, plans_of, secrets_of
 from harness.compile.rules import rulebook
 from harness.criteria import Criterion
 from harness.plan import Plan
@@ -80,6 +81,7 @@ class _Work:
         _refuse(self._problems(spec, origin, folder, played), hide)
         filling = Filling(spec, settings, environ, origin)
         inner = replace(self, around=(*self.around, spec.task_id))
+        more = planned(spec, filling.scope, plans_of(settings))
         plan = Plan(
             spec=filling.spec_as_run(),
             task_id=spec.task_id,
@@ -91,7 +93,8 @@ class _Work:
             rulebook=rulebook(spec.error_recovery, settings, environ, filling.text),
             timeout=spec.timeout * settings.timeout_scale,
             step_timeout=spec.step_timeout * settings.timeout_scale,
-            faults=filling.faults(),
+            faults=(*filling.faults(), *more.faults),
+            fault_seed=spec.seed if more.seed is None else more.seed,
             folder=folder,
             source=source,
             start=datetime.fromisoformat(spec.time) if spec.time else None,
@@ -101,7 +104,7 @@ class _Work:
             repairs=filling.repairs(lambda path, name: inner.other(filling, path, name)),
             base_url=settings.base_url,
             agent=None if played else agent,
-            secrets=secrets,
+            secrets=tuple(dict.fromkeys((*secrets, *secrets_of(more.variables, environ)))),
             heal=settings.heal,
             strict=settings.strict,
         )
@@ -142,7 +145,7 @@ def _world(run_id: str, spec: TaskSpec, key: str) -> str:
 
 
 def _secrets(spec: TaskSpec, environ: Mapping[str, str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(environ[name] for name in environment_names(spec) if environ.get(name)))
+    return secrets_of(environment_names(spec), environ)
 
 
 def _refuse(problems: list[Problem], hide: Hide) -> None:

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 
-from harness.demo.server import PortTakenError, serve
+from harness.demo.server import PortTakenError, bind, serve
 from harness.demo.sites import HOSTS
 from harness.demo.worlds import Worlds
 
@@ -18,8 +18,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     options = _parser().parse_args(arguments)
     try:
+        sockets = bind(options.port)  # before the file: who has the ports has the file
         worlds = Worlds(options.state)
-        serve(options.port, worlds)
+        serve(sockets, worlds)
     except PortTakenError as error:
         return _complain(str(error))
     except sqlite3.Error as error:

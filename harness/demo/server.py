@@ -73,9 +73,8 @@ class Server(uvicorn.Server):
         yield
 
 
-def serve(base: int, worlds: Worlds) -> None:
-    """Serve all sites until SIGTERM or SIGINT; raise ``PortTakenError``."""
-    sockets = bind(base)
+def serve(sockets: Mapping[str, socket.socket], worlds: Worlds) -> None:
+    """Serve all sites, each on its listener, until SIGTERM or SIGINT."""
     ports = {host: listener.getsockname()[1] for host, listener in sockets.items()}
     sites = applications(worlds, ports)
     config = uvicorn.Config(

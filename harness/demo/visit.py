@@ -14,9 +14,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from harness.demo.rows import Document
-from harness.demo.worlds import Worlds
+from harness.demo.worlds import DEFAULT_WORLD, Worlds
 
-DEFAULT_WORLD: Final = "default"
 _WORLD_ID: Final = re.compile(r"harness-world/([\w.:-]+)")
 
 

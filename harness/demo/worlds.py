@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from harness.demo.rows import Document, Key, to_document, to_rows
+from harness.demo.statefile import MEMORY, open_state
 
 SEED: Final = Path(__file__).with_name("seed.json")
 KEPT_WORLDS: Final = 500
+DEFAULT_WORLD: Final = "default"
+"""The world of whoever names none; unlike the others it starts anew with the process."""
 
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS worlds (world TEXT PRIMARY KEY, used INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS documents (
-    world TEXT NOT NULL, site TEXT NOT NULL, collection TEXT NOT NULL, id TEXT NOT NULL, depth INTEGER NOT NULL,
-    body TEXT NOT NULL, PRIMARY KEY (world, site, collection, id, depth)
-);
-"""
 _UPSERT: Final = """
 INSERT INTO documents (world, site, collection, id, depth, body) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (world, site, collection, id, depth) DO UPDATE SET body = excluded.body
@@ -36,14 +31,12 @@ _STALE: Final = "SELECT world FROM worlds ORDER BY used DESC LIMIT -1 OFFSET ?"
 class Worlds:
     """Documents by world id; a world starts as a copy of the seed, the least recently used ones are dropped."""
 
-    def __init__(self, path: str = ":memory:", *, kept: int = KEPT_WORLDS, seed: Document | None = None) -> None:
-        """Open or create the database at ``path``; raise ``sqlite3.DatabaseError`` when it is no database."""
+    def __init__(self, path: str = MEMORY, *, kept: int = KEPT_WORLDS, seed: Document | None = None) -> None:
+        """Open or create the database at ``path``; raise ``sqlite3.Error`` when there can be none."""
         self._seed = to_rows(seed if seed is not None else json.loads(SEED.read_text(encoding="utf-8")))
         self._kept = kept
-        self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        # A world is test data: speed counts, and a power cut may lose the last writes.
-        self._db.execute("PRAGMA synchronous = OFF")
-        self._db.executescript(_SCHEMA)
+        self._db = open_state(path)
+        self._drop(DEFAULT_WORLD)
 
     def read(self, world: str) -> Document:
         """Return the whole document of a world."""
@@ -113,8 +106,11 @@ class Worlds:
 
     def _drop_stale(self) -> None:
         for (world,) in self._db.execute(_STALE, (self._kept,)).fetchall():
-            self._db.execute("DELETE FROM documents WHERE world = ?", (world,))
-            self._db.execute("DELETE FROM worlds WHERE world = ?", (world,))
+            self._drop(world)
+
+    def _drop(self, world: str) -> None:
+        self._db.execute("DELETE FROM documents WHERE world = ?", (world,))
+        self._db.execute("DELETE FROM worlds WHERE world = ?", (world,))
 
 
 def _address(world: str, key: Key) -> tuple[str, str, str, str, int]:

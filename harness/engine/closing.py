@@ -79,6 +79,8 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
         if assertion
         else None,
     }
+    if notes := {item.name: item.reason for item in evidence.items if item.status == "taken" and item.reason}:
+        fixed["evidence_notes"] = notes
     details = dict(failure.details) if failure else {}
     return Context(**{**details, **fixed, "url": fixed["url"] or details.get("url")})
 

@@ -15,6 +15,8 @@ from harness.resilience import Deadline
 from harness.spec.interpolate import MissingMemory, resolve
 from harness.spec.steps import Api, Step
 
+AGAIN = 0.5
+"""Seconds between two questions to a channel that is away."""
 LEAST = 1.0
 """Seconds that the question may take even when the task's time is over: a wrong answer would cost more."""
 
@@ -45,10 +47,21 @@ async def is_done(run: Run, step: Step, *, unseen: bool) -> bool | None:
         criterion = resolve(step, run.stage.world.memory()).done_when
         if criterion is None:
             return None
-        done = isinstance(await judge(run, criterion, _until(run, step), ASSERTION), Passed)
+        done = await _answered(run, criterion, _until(run, step))
     except (Failed, MissingMemory):
         return None
     return done if done or not unseen or _asks_the_environment(criterion) else None
+
+
+async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
+    """Ask; again while a channel is away, since a site that has just died is started again. Raises Failed."""
+    while True:
+        try:
+            return isinstance(await judge(run, criterion, until, ASSERTION), Passed)
+        except Failed as failed:
+            if failed.failure.code != "CHANNEL_UNREADABLE" or not until.allows(AGAIN, run.ports.clock.now()):
+                raise
+            await run.ports.clock.sleep(AGAIN)
 
 
 def _asks_the_environment(text: str) -> bool:

@@ -33,12 +33,12 @@ class Journal:
     """Steps begun, those done again included."""
     admitted: bool = False
     """The preconditions held."""
-    armed: set[int] = field(default_factory=set)
-    """Steps whose faults were armed: a step that is done again does not meet them again."""
     start: Checkpoint | None = None
     checkpoints: dict[int, Checkpoint] = field(default_factory=dict)
     unsaved: dict[int, str] = field(default_factory=dict)
     """Checkpoints that could not be taken, and why."""
+    lost_on_the_way: list[float] = field(default_factory=list)
+    """When page or browser were lost on the way back to a checkpoint, in seconds of the task."""
     unsure: list[StepRecord] = field(default_factory=list)
     """Writes done before a rewind that did not undo them: `done_when` decides before they are done again."""
     relaxed: Failure | None = None
@@ -54,7 +54,16 @@ class Journal:
         return next((r for r in self.unsure if r.step == step and (by_agent or r.index == index)), None)
 
     def crashes(self, since: float) -> int:
-        """How often the browser was lost since then, in seconds of the task."""
+        """How often the browser was lost since then, in seconds of the task, by no fault and no other task."""
         attempts = [attempt for record in self.trace for attempt in record.attempts if attempt.t >= since]
         lost = (attempt.outcome for attempt in attempts)
-        return sum(isinstance(each, Failure) and each.family is Family.BROWSER for each in lost)
+        again = sum(t >= since for t in self.lost_on_the_way)
+        return again + sum(isinstance(each, Failure) and counts(each) for each in lost)
+
+
+def counts(failure: Failure) -> bool:
+    """Whether a lost page or browser counts against the task (DESIGN 4.4: the third is permanent).
+
+    What a fault plan has ended, and what was ended for another task's sake, does not.
+    """
+    return failure.family is Family.BROWSER and not failure.details.keys() & {"injected", "innocent"}

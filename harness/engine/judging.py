@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from harness.engine.ending import shortcomings
+from harness.aftermath import aftermath, disappointments
+from harness.engine.ending import reached, shortcomings
 from harness.engine.journal import Journal
 from harness.engine.run import Ending, Run
 from harness.failure import Failure
 from harness.plan import Plan
 from harness.ports import Ports
-from harness.record import Score, TaskResult, Warning_
+from harness.record import MetFault, Score, TaskResult, Warning_
 from harness.spec.parts import FinalState
 from harness.warn import warnings
 
@@ -42,6 +43,11 @@ class Played:
 
 def judged(played: Played, score: Score | None) -> TaskResult:
     """The result with its final state, its failure and its warnings; what is written to disk is not in it yet."""
+    result = _judged(played, score)
+    return replace(result, warnings=(*result.warnings, *_unlike_expected(played.plan, result)))
+
+
+def _judged(played: Played, score: Score | None) -> TaskResult:
     plan, journal, ending = played.plan, played.journal, played.failed
     memory = dict(played.run.stage.world.memory()) if played.run else {}
     result = TaskResult(
@@ -56,6 +62,7 @@ def judged(played: Played, score: Score | None) -> TaskResult:
         memory=memory,
         score=score,
         alternative=played.alternative,
+        faults=played.run.stage.injector.met() if played.run else (),
     )
     if ending is None:
         return replace(result, final_state=_passed(played, score))
@@ -88,6 +95,8 @@ def _warnings(played: Played, score: Score | None) -> Iterator[Warning_]:
         yield Warning_("checkpoint_not_saved", text, index)
     if played.alternative and played.alternative.ok and played.ending:
         yield _alternative_used(played.ending, played.alternative)
+    if played.run is not None:
+        yield from _unmet_faults(played.run.stage.injector.met())
     if played.failed is not None or played.run is None:
         return
     if relaxed := played.journal.relaxed:
@@ -98,6 +107,22 @@ def _warnings(played: Played, score: Score | None) -> Iterator[Warning_]:
     if not played.alternative:
         stage = played.run.stage
         yield from shortcomings(played.plan.spec, stage.world.memory(), stage.session.files)
+
+
+def _unmet_faults(faults: tuple[MetFault, ...]) -> Iterator[Warning_]:
+    """A fault that nothing met shows nothing."""
+    for met in faults:
+        if met.problem or (not met.count and met.fault.probability == 1):
+            yield Warning_("fault_not_met", f"Fault {met.describe()}", None, {"fault": met.name})
+
+
+def _unlike_expected(plan: Plan, result: TaskResult) -> Iterator[Warning_]:
+    """Faults whose `expect` says otherwise than what happened."""
+    for met in result.faults:
+        found = aftermath(met, result)
+        if said := list(disappointments(met, found, reached=reached(plan.spec, result))):
+            text = f"Fault {met.describe()}: {'; '.join(said)}"
+            yield Warning_("fault_not_as_expected", text, found.step, {"fault": met.name})
 
 
 def _alternative_used(ending: Ending, alternative: TaskResult) -> Warning_:

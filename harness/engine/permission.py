@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.engine.effects import doubt, posted
-from harness.engine.journal import Checkpoint
+from harness.engine.journal import Checkpoint, counts
 from harness.engine.progress import Progress
 from harness.engine.run import Run
 from harness.failure import Failure, Family
@@ -15,33 +15,44 @@ from harness.recovery.crash import PERMANENT, WITHIN
 from harness.spec.steps import Open
 
 Answer = tuple[Failure, Remedy]
+NO_WAY_BACK = GiveUp()
+"""In the place of a Rewind that cannot be made: the rule's next remedy is asked."""
 UNSURE = "whether it took effect is not known"
 """Of a `write` that ends the task, or is left out, and was not to be repeated anyway."""
 LEAVES_OPEN = frozenset({Family.TIMEOUT, Family.NETWORK, Family.BROWSER})
 """Failures after which nobody can tell; a refusal (4xx, policy) is an answer."""
 
 
+ANSWERS = ("HTTP_CLIENT_ERROR", "HTTP_NOT_FOUND", "HTTP_UNEXPECTED_STATUS")
+"""Network failures that are an answer: the site has refused."""
+
+
 def permitted(run: Run, progress: Progress, failure: Failure, remedy: Remedy, *, known: bool) -> Answer:
     """The remedy, or the end in its place: no use, no time, over the budget, or it could do a `write` twice."""
     match remedy:
         case Retry():
-            return _spared(run, progress, failure) or _unknown(progress, failure, known) or _retry(run, failure, remedy)
+            instead = _spared(run, progress, failure) or _undoing(run, progress, failure, known)
+            return instead or _unknown(progress, failure, known) or _retry(run, progress, failure, remedy)
         case Repair():
             return _spared(run, progress, failure) or (failure, remedy)
         case Substitute():
             return _spared(run, progress, failure) or _unknown(progress, failure, known) or (failure, remedy)
         case Rewind():
             return _spared(run, progress, failure) or _rewind(run, progress, failure, remedy, known=known)
-        case GiveUp() if not known and failure.family in LEAVES_OPEN and failure.code != "HTTP_CLIENT_ERROR":
+        case GiveUp() if not known and failure.family in LEAVES_OPEN and failure.code not in ANSWERS:
             return replace(failure, message=f"{failure.message}; {UNSURE}"), remedy
         case _:
             return failure, remedy
 
 
 def nearest(run: Run, index: int, remedy: Rewind) -> Checkpoint | None:
-    """The last checkpoint taken at or before the step; for a new browser the start of the task will do."""
+    """The last checkpoint taken at or before the step; else the start of the task, where the remedy reaches so far.
+
+    While no step has been done the start is where the task is anyway.
+    """
     taken = [checkpoint for number, checkpoint in run.journal.checkpoints.items() if number <= index]
-    return max(taken, key=lambda each: each.index, default=run.journal.start if remedy.restart else None)
+    begins = remedy.to_start or (remedy.restart and not run.journal.history)
+    return max(taken, key=lambda each: each.index, default=run.journal.start if begins else None)
 
 
 def stretched(run: Run, remedy: Rewind) -> Run:
@@ -60,6 +71,17 @@ def _spared(run: Run, progress: Progress, failure: Failure) -> Answer | None:
     return Failure("BUDGET_EXCEEDED", message, failure.selector, details, cause=failure.cause), GiveUp("aborted")
 
 
+def _undoing(run: Run, progress: Progress, failure: Failure, known: bool) -> Answer | None:
+    """A retry that might do a thing twice goes back instead, once, where the environment can be put back as well."""
+    if known or failure.family is not Family.NETWORK or not failure.retryable:
+        return None
+    checkpoint = nearest(run, progress.index, Rewind())
+    if checkpoint is None or not checkpoint.world.whole or _opened_by_writing(run, checkpoint):
+        return None
+    before = any(record.rewound and record.index == progress.index for record in run.journal.trace)
+    return None if before or run.left <= 0 else (failure, Rewind())
+
+
 def _unknown(progress: Progress, failure: Failure, known: bool) -> Answer | None:
     if known:
         return None
@@ -69,7 +91,9 @@ def _unknown(progress: Progress, failure: Failure, known: bool) -> Answer | None
     return Failure("OUTCOME_UNKNOWN", message, failure.selector, details, cause=failure.cause), GiveUp()
 
 
-def _retry(run: Run, failure: Failure, remedy: Retry) -> Answer:
+def _retry(run: Run, progress: Progress, failure: Failure, remedy: Retry) -> Answer:
+    if failure.family is Family.BROWSER:
+        return _permanent(run, progress, failure) or (failure, remedy)
     remedy = Retry(max(remedy.after, failure.retry_after or 0.0))
     if not failure.retryable:  # the rule's remedies were made for an earlier failure, of another code
         return failure, GiveUp()
@@ -81,17 +105,34 @@ def _retry(run: Run, failure: Failure, remedy: Retry) -> Answer:
 
 
 def _rewind(run: Run, progress: Progress, failure: Failure, remedy: Rewind, *, known: bool) -> Answer:
-    """Once for a timeout; for a lost browser until the third time within five minutes."""
-    if remedy.restart and run.journal.crashes(run.t - WITHIN) + 1 >= PERMANENT:
-        return _more(failure, f"the browser was lost {PERMANENT} times within {WITHIN / 60:g} minutes")
-    if not remedy.restart and run.stretch > 1:
+    """Once for a timeout; for a lost page or browser until the third time within five minutes."""
+    if failure.family is Family.BROWSER:
+        if lost := _permanent(run, progress, failure):
+            return lost
+    elif run.stretch > 1:
         return _more(failure, "the limits were stretched once already")
     checkpoint = nearest(run, progress.index, remedy)
     if checkpoint is None:
-        return _more(failure, f"there is no checkpoint at or before step {progress.index}")
+        failure, _ = _more(failure, f"there is no checkpoint at or before step {progress.index}")
+        return failure, NO_WAY_BACK
     if stretched(run, remedy).left <= 0:
         return _more(failure, "no time left to go back")
     return _over_writes(run, progress, failure, checkpoint, known) or (failure, remedy)
+
+
+def _permanent(run: Run, progress: Progress, failure: Failure) -> Answer | None:
+    """The third loss within five minutes is permanent for the task."""
+    here = sum(isinstance(each.outcome, Failure) and counts(each.outcome) for each in progress.attempts)
+    if counts(failure) and (permanent := for_good(run, here)):
+        return replace(failure, message=f"{failure.message}{permanent}"), GiveUp()
+    return None
+
+
+def for_good(run: Run, here: int = 0) -> str:
+    """That page or browser were lost too often, `here` times of it in the step under way; empty when they were not."""
+    if run.journal.crashes(run.t - WITHIN) + here < PERMANENT:
+        return ""
+    return f"; page or browser were lost {PERMANENT} times within {WITHIN / 60:g} minutes: permanent for this task"
 
 
 def _over_writes(run: Run, progress: Progress, failure: Failure, checkpoint: Checkpoint, known: bool) -> Answer | None:

@@ -11,8 +11,8 @@ from harness.engine.progress import Errand
 from harness.engine.rewind import begun
 from harness.engine.run import Run, Turn
 from harness.engine.step import do_step
+from harness.failure import Failure, Family
 from harness.plan import Plan, ReadyRepair
-from harness.record import TaskResult
 from harness.recovery import Repair, Trust
 from harness.spec.steps import Assert
 
@@ -44,11 +44,11 @@ class _Repairs:
         self._run = run
         self._number = number
 
-    async def __call__(self, remedy: Repair | Trust) -> str | None:  # noqa: ARG002 - a precondition has one cure
+    async def __call__(self, remedy: Repair | Trust) -> str | Failure | None:  # noqa: ARG002 - a precondition has one cure
         repairs = [repair for repair in self._run.plan.repairs if self._number in repair.applies]
         for repair in repairs:
             if why := await self._apply(repair):
-                return f"its repair failed: {why}"
+                return f"its repair failed: {why.message}" if why.family is not Family.BROWSER else why
         try:
             hooked = await self._hook()
         except TimeoutError:
@@ -57,19 +57,20 @@ class _Repairs:
             return f"pytest_taskspec_repair failed: {type(error).__name__}: {error}"
         return None if repairs or hooked else "no repair is declared for it"
 
-    async def _apply(self, repair: ReadyRepair) -> str | None:
+    async def _apply(self, repair: ReadyRepair) -> Failure | None:
+        """What it failed with."""
         for key, value in repair.memory.items():
             self._run.stage.world.remember(key, value, SOURCE)
         if repair.task and (why := await _first(self._run, repair.task)):
             return why
         for step in repair.steps:
             if over := overspent(self._run, another=True):
-                return over.failure.message
+                return over.failure
             self._run.journal.begun += 1
             record, turn = await do_step(self._run, Errand(BEFORE, step))
             self._run.journal.trace.append(record)
             if turn:
-                return turn.failure.message
+                return turn.failure
         return None
 
     async def _hook(self) -> bool:
@@ -85,11 +86,10 @@ class _Repairs:
         return answer is not False
 
 
-async def _first(run: Run, task: Plan) -> str | None:
-    """Run a task to its end, or to that of the time of this one."""
+async def _first(run: Run, task: Plan) -> Failure | None:
+    """Run a task to its end, or to that of the time of this one; what it failed with."""
     result = await run.inside(replace(task, timeout=min(task.timeout, round(run.left, 1))))
-    return None if result.ok else f"{task.task_id}: {_why(result)}"
-
-
-def _why(result: TaskResult) -> str:
-    return result.failure.message if result.failure else result.final_state
+    if result.ok:
+        return None
+    failure = result.failure or Failure("PRECONDITION_NOT_MET", result.skipped or result.final_state)
+    return replace(failure, message=f"{task.task_id}: {failure.message}")

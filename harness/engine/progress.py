@@ -7,13 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.engine.attempt import ASSERTION
-from harness.failure import Family, Passed
+from harness.failure import Failure, Family, Passed
 from harness.record import Attempt, StepRecord
 from harness.recovery import Remedy, Repair, Trust
 from harness.spec.steps import Step
 
-Cure = Callable[[Repair | Trust], Awaitable[str | None]]
-"""Makes the state right that an assertion found wrong; returns why it could not, None when it did."""
+Cure = Callable[[Repair | Trust], Awaitable[str | Failure | None]]
+"""Makes the state right that an assertion found wrong; returns why it could not, None when it did.
+
+A Failure: page or browser were lost meanwhile, which is for another rule to answer.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,19 @@ class Invalid(StepBase):
         return f"invalid {self.value}"
 
 
+class Looking(StepBase):
+    """Stands in the trace for a look at the page that failed."""
+
+    usual_effect: ClassVar[EffectClass] = "read"
+
+    act: Literal["observe"] = "observe"
+
+
+def looking() -> Step:
+    """A look at the page, as a step of the trace."""
+    return cast("Step", Looking())
+
+
 async def proposed(run: Run) -> Step | Ending | None:
     """The next step; None when there is no more to do.
 

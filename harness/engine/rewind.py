@@ -7,15 +7,20 @@ from contextlib import suppress
 from dataclasses import replace
 
 from harness.engine.attempt import task_timeout
-from harness.engine.journal import Checkpoint
-from harness.engine.permission import stretched
+from harness.engine.journal import Checkpoint, counts
+from harness.engine.permission import for_good, stretched
 from harness.engine.run import Back, Ending, Run
-from harness.failure import Failed, Failure
+from harness.failure import Failed, Failure, Family, Scope
 from harness.ports import Kept
 from harness.record import Rewound
 from harness.recovery import GiveUp
 
 SAVE_SECONDS = 10.0
+RESTORE_SECONDS = 10.0
+RESTORE_STEPS = 2
+"""Going back takes a browser and a few pages: so many seconds, and as long as so many steps, at most."""
+SITE_TRIES, SITE_PAUSE = 3, 1.0
+"""How often a site that does not answer on the way back is asked again, and the seconds between."""
 LEAST_SECONDS = 0.5
 """Going back takes a new page: it gets so many seconds even when the limits are nearly over."""
 
@@ -45,6 +50,7 @@ async def checkpoint(run: Run, index: int) -> None:
         async with asyncio.timeout(max(LEAST_SECONDS, min(SAVE_SECONDS, run.left))):
             page = await run.stage.session.save(min(SAVE_SECONDS, run.left))
             journal.checkpoints[index] = Checkpoint(index, page, await run.stage.world.save())
+            journal.unsaved.pop(index, None)  # it could not be had the first time
     except Failed as failed:
         journal.unsaved[index] = failed.failure.message
     except TimeoutError:
@@ -53,14 +59,29 @@ async def checkpoint(run: Run, index: int) -> None:
 
 async def rewind(run: Run, back: Back) -> tuple[Run, Ending | None]:
     """Back to the checkpoint, with stretched limits; the ending when no page could be had there."""
-    run = stretched(run, back.remedy)
-    differences = await _restored(run, back)
-    if isinstance(differences, Failure):
-        return run, Ending(_lost(run, back, differences), back.index, GiveUp())
-    journal = run.journal
+    run, journal = stretched(run, back.remedy), run.journal
+    tries = 0
+    while isinstance(differences := await _restored(run, back), Failure):
+        tries += 1
+        if ending := _no_further(run, back, differences, tries):
+            return run, ending
+        if differences.family is Family.BROWSER and differences.scope is not Scope.PAGE:
+            back = replace(back, remedy=replace(back.remedy, restart=True))
+        await run.ports.clock.sleep(SITE_PAUSE if differences.family is Family.NETWORK else 0)
     rewound = Rewound(back.checkpoint.index, differences, back.remedy.restart)
     journal.trace[-1] = replace(journal.trace[-1], rewound=rewound)
     return run, None
+
+
+def _no_further(run: Run, back: Back, failure: Failure, tries: int) -> Ending | None:
+    """Why the task ends on its way back; None when it may be tried again: page or browser were lost once more, or a
+    site, which may be the one that is being started again, did not answer."""
+    again = failure.family is Family.BROWSER or (failure.retryable and tries <= SITE_TRIES)
+    if failure.family is Family.BROWSER and counts(failure):
+        run.journal.lost_on_the_way.append(run.t)
+        permanent = for_good(run)
+        failure, again = replace(failure, message=f"{failure.message}{permanent}"), not permanent
+    return None if again and run.left > 0 else Ending(_lost(run, back, failure), back.index, GiveUp())
 
 
 def _lost(run: Run, back: Back, failure: Failure) -> Failure:
@@ -89,5 +110,6 @@ async def _restored(run: Run, back: Back) -> tuple[str, ...] | Failure:
     journal.unsure = [*earlier, *writes]
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
-    page = await run.stage.session.restore(saved.page, max(LEAST_SECONDS, run.left), restart=back.remedy.restart)
+    within = max(LEAST_SECONDS, min(run.left, RESTORE_SECONDS + RESTORE_STEPS * run.plan.step_timeout * run.stretch))
+    page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart)
     return page if isinstance(page, Failure) else (*state, *page)

@@ -7,18 +7,18 @@ from typing import assert_never
 
 from harness.engine.attempt import attempt
 from harness.engine.effects import done_before, posted, settled, took_effect
-from harness.engine.permission import nearest, permitted
+from harness.engine.permission import NO_WAY_BACK, nearest, permitted
 from harness.engine.progress import Errand, Progress
 from harness.engine.run import Back, Ending, Run, Turn
 from harness.events import AttemptEnded, RemedyChosen, StepEnded, StepStarted
-from harness.failure import Effect, Failed, Failure, Family, Outcome, Passed
+from harness.failure import Effect, Failed, Failure, Family, Outcome, Passed, Scope
 from harness.record import Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
 from harness.spec.interpolate import MissingMemory, resolve
-from harness.spec.steps import Open, Step
+from harness.spec.steps import Api, Download, Open, Step
 
 SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
-"""What an `optional` step may fail with: not policy, authentication, an unknown outcome, or a browser that is gone."""
+"""What an `optional` step may fail with, or with its page: not policy, authentication, or a browser that is gone."""
 
 
 async def do_step(run: Run, errand: Errand) -> tuple[StepRecord, Turn]:
@@ -34,12 +34,13 @@ async def do_step(run: Run, errand: Errand) -> tuple[StepRecord, Turn]:
 
 def skippable(failure: Failure) -> bool:
     """Whether a task can go on after a step that ended so."""
-    return failure.family in SKIPPABLE and failure.type != "timeout_task"
+    hung = failure.family is Family.BROWSER and failure.scope is Scope.PAGE
+    return (failure.family in SKIPPABLE or hung) and failure.type != "timeout_task"
 
 
 async def go_on(run: Run, index: int, failure: Failure) -> Ending | None:
     """After a skipped step the next one needs a page that answers."""
-    lost = await run.stage.session.renew(run.left) if failure.tainted else None
+    lost = await run.stage.session.renew(failure, run.left) if failure.tainted else None
     return Ending(lost, index, GiveUp()) if lost else None
 
 
@@ -54,6 +55,7 @@ async def _until_settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn
     while True:
         outcome = await _try(run, progress, remedy)
         if isinstance(outcome, Passed):
+            await run.stage.session.passed(progress.index)
             return progress.record(), None
         await run.stage.session.record()
         took = await took_effect(run, progress.declared, outcome)
@@ -71,6 +73,19 @@ async def _until_settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn
                 return progress.record(), _back(run, progress, failure, remedy)
 
 
+async def lost(run: Run, progress: Progress, failure: Failure) -> tuple[StepRecord, Turn]:
+    """A page or browser that was lost while nobody acted, as the agent looked at it; no turn: look again."""
+    progress.attempts.append(Attempt(progress.current, run.t, 0.0, run.ports.clock.wall(), _attributed(run, failure)))
+    failure, remedy = await _answer(run, progress, failure, known=True)
+    match remedy:
+        case Rewind():
+            return progress.record(), _back(run, progress, failure, remedy)
+        case GiveUp():
+            return progress.record(), Ending(failure, progress.index, remedy)
+        case _:
+            return progress.record(), None
+
+
 def _back(run: Run, progress: Progress, failure: Failure, remedy: Rewind) -> Turn:
     checkpoint = nearest(run, progress.index, remedy)
     assert checkpoint is not None  # else it would not have been permitted
@@ -80,10 +95,20 @@ def _back(run: Run, progress: Progress, failure: Failure, remedy: Rewind) -> Tur
 async def _try(run: Run, progress: Progress, remedy: Remedy | None) -> Outcome:
     started, t = run.ports.clock.wall(), run.t
     outcome = await attempt(run, progress.index, progress.current, remedy, progress.errand.code)
+    outcome = _attributed(run, outcome)
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
     run.ports.emit(AttemptEnded(run.plan, progress.index, done))
     return outcome
+
+
+def _attributed(run: Run, outcome: Outcome) -> Outcome:
+    """Who is to blame: a fault, of a page or browser that it has ended; a site's process, of a host that is down."""
+    if isinstance(outcome, Failure) and outcome.family is Family.NETWORK:
+        return run.ports.explain(outcome)
+    if not isinstance(outcome, Failure) or outcome.family is not Family.BROWSER or not run.stage.injector.claim():
+        return outcome
+    return replace(outcome, details={**outcome.details, "injected": True})
 
 
 def _as_done(run: Run, step: Step) -> Step:
@@ -98,8 +123,7 @@ async def _answer(run: Run, progress: Progress, failure: Failure, *, known: bool
     """The next remedy; one that leads to another attempt is made ready: waited for, its page fresh."""
     if failure.family not in progress.cures:
         progress.cures[failure.family] = run.plan.rulebook.remedies(failure, run.ports.random)
-    remedy = next(progress.cures[failure.family], GiveUp())
-    failure, remedy = permitted(run, progress, failure, remedy, known=known)
+    failure, remedy = _next(run, progress, failure, known=known)
     run.ports.emit(RemedyChosen(run.plan, progress.index, failure, remedy, len(progress.attempts)))
     match remedy:
         case Retry(after=after):
@@ -109,27 +133,46 @@ async def _answer(run: Run, progress: Progress, failure: Failure, *, known: bool
             progress.current = progress.declared.model_copy(update={"selector": selector})
         case Repair() | Trust():
             if why := await _cured(progress, remedy):
-                return replace(failure, message=f"{failure.message}; {why}"), GiveUp(
-                    "aborted" if isinstance(remedy, Repair) else "failed"
-                )
+                return await _uncured(run, progress, failure, remedy, why)
         case Rewind() | Skip() | GiveUp():
             return failure, remedy
         case _:
             assert_never(remedy)
-    if failure.tainted and (lost := await run.stage.session.renew(run.left)):
+    if failure.tainted and (lost := await run.stage.session.renew(failure, run.left)):
         return await _answer(run, progress, lost, known=known)
     return failure, remedy
 
 
-async def _cured(progress: Progress, remedy: Repair | Trust) -> str | None:
+def _next(run: Run, progress: Progress, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
+    """The next remedy that may be applied here. Where the task cannot go back, the rule may know something else."""
+    while True:
+        remedy = next(progress.cures[failure.family], GiveUp())
+        failure, allowed = permitted(run, progress, failure, remedy, known=known)
+        if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):
+            return failure, allowed
+
+
+async def _cured(progress: Progress, remedy: Repair | Trust) -> str | Failure | None:
     cure = progress.errand.cure
     return await cure(remedy) if cure else "there is nothing that could set it right"
+
+
+async def _uncured(
+    run: Run, progress: Progress, failure: Failure, remedy: Repair | Trust, why: str | Failure
+) -> tuple[Failure, Remedy]:
+    """The end; but where page or browser were lost meanwhile, that is for its own rule to answer."""
+    if isinstance(why, Failure):
+        return await _answer(run, progress, why, known=True)
+    failure = replace(failure, message=f"{failure.message}; {why}")
+    return failure, GiveUp("aborted" if isinstance(remedy, Repair) else "failed")
 
 
 def _again(progress: Progress, failure: Failure) -> Step:
     """What a retry does. A click that was performed is not repeated: the GET it started is (DESIGN 4.2)."""
     step, url = progress.declared, failure.details.get("url")
-    if failure.family is not Family.NETWORK or failure.effect is not Effect.DONE or posted(failure):
+    if isinstance(step, Api | Download) or failure.family is not Family.NETWORK:
+        return progress.current
+    if failure.effect is not Effect.DONE or posted(failure):
         return progress.current
     if not isinstance(url, str):
         return progress.current

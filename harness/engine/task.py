@@ -16,13 +16,13 @@ from harness.engine.criteria import success
 from harness.engine.ending import shortcomings
 from harness.engine.judging import Played
 from harness.engine.preconditions import preconditions
-from harness.engine.progress import Errand
-from harness.engine.proposal import proposed, stuck
+from harness.engine.progress import Errand, Progress
+from harness.engine.proposal import looking, proposed, stuck
 from harness.engine.rewind import at_the_start, checkpoint, rewind
 from harness.engine.run import Back, Ending, Run, Turn
-from harness.engine.step import do_step, go_on, skippable
+from harness.engine.step import do_step, go_on, lost, skippable
 from harness.events import TaskStarted
-from harness.failure import Failed, Failure
+from harness.failure import Failed, Failure, Family
 from harness.plan import Plan
 from harness.ports import Ports, Stage
 from harness.record import TaskResult
@@ -115,8 +115,8 @@ async def _steps(run: Run) -> Turn:
     journal = run.journal
     while True:
         index = journal.under_way = len(journal.history)
-        step = await proposed(run)
-        if isinstance(step, Ending):
+        step = await _proposed(run, index)
+        if isinstance(step, Ending | Back):
             return step
         if ending := overspent(run, another=step is not None):
             return ending
@@ -127,11 +127,24 @@ async def _steps(run: Run) -> Turn:
             return turn
 
 
+async def _proposed(run: Run, index: int) -> Step | Ending | Back | None:
+    """The next step; the agent looks again when the page that it looked at was lost and could be had again."""
+    while True:
+        try:
+            return await proposed(run)
+        except Failed as failed:
+            if failed.failure.family is not Family.BROWSER:
+                raise
+            progress = Progress(Errand(index, looking()), looking())
+            record, turn = await lost(run, progress, failed.failure)
+            run.journal.trace.append(record)
+            if turn:
+                return turn
+
+
 async def _one(run: Run, index: int, step: Step) -> Turn:
     journal = run.journal
-    if index not in journal.armed:
-        journal.armed.add(index)
-        await run.stage.injector.before_step(index)
+    await run.stage.injector.before_step(index, step)
     journal.begun += 1
     record, turn = await do_step(run, Errand(index, step))
     journal.history.append(record)

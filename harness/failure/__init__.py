@@ -2,7 +2,7 @@
 
 from harness.failure.catalog import CATALOG, Row, row
 from harness.failure.outcome import Assertion, Failed, Failure, Outcome, Passed
-from harness.failure.taxonomy import Category, Effect, ErrorType, Family, Severity
+from harness.failure.taxonomy import Category, Effect, ErrorType, Family, Scope, Severity
 
 __all__ = [
     "CATALOG",
@@ -16,6 +16,7 @@ __all__ = [
     "Outcome",
     "Passed",
     "Row",
+    "Scope",
     "Severity",
     "row",
 ]

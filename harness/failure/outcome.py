@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.failure.catalog import Row, row
-from harness.failure.taxonomy import Category, Effect, ErrorType, Family, Severity
+from harness.failure.taxonomy import Category, Effect, ErrorType, Family, Scope, Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,10 @@ class Failure:
     @property
     def family(self) -> Family:
         return self.row.family
+
+    @property
+    def scope(self) -> Scope:
+        return self.row.scope
 
     @property
     def retryable(self) -> bool:

@@ -58,6 +58,23 @@ class Family(StrEnum):
     NONE = "none"
 
 
+class Scope(StrEnum):
+    """How far a failure reaches: what has to be replaced, and which circuit counts it (findings, 3)."""
+
+    ORIGIN = "origin"
+    """The site."""
+    PAGE = "page"
+    CONTEXT = "context"
+    BROWSER = "browser"
+    DRIVER = "driver"
+    AGENT = "agent"
+    WORLD = "world"
+    """Memory and environment channels."""
+    TASK = "task"
+    RUN = "run"
+    """The whole run: its machine, its settings, the harness."""
+
+
 class Effect(StrEnum):
     """Whether the act reached the system under test before it failed (DESIGN 4.2)."""
 

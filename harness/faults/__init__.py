@@ -1,5 +1,8 @@
-"""What goes wrong on purpose: refused connections, hanging requests, values that arrive late (`faults:`)."""
+"""What goes wrong on purpose (`faults:`): schedules, strikes, healing."""
 
-from harness.faults.injector import FaultInjector, prepare
+from harness.faults.injector import FaultInjector, Where
+from harness.faults.network import Network, prepare
+from harness.faults.sites import SiteHands
+from harness.faults.state import StateHands
 
-__all__ = ["FaultInjector", "prepare"]
+__all__ = ["FaultInjector", "Network", "SiteHands", "StateHands", "Where", "prepare"]

@@ -1,4 +1,4 @@
-"""A gate between the browser and one host: its port can be closed and opened, its requests held back."""
+"""A gate between the browser and one host: its port can be closed and opened, its requests struck."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.faults.request import END, MAX_HEAD, RequestHead
-from harness.faults.stream import CHUNK, LINGER, Stream, join
+from harness.faults.answers import ADDRESS, Exchange, answer
+from harness.faults.head import END
+from harness.faults.request import RequestHead
+from harness.faults.resends import FRESH, Resends
+from harness.faults.stream import Stream
 from harness.resilience import Clock
+from harness.spec.faults import SocketFault
 
-ADDRESS = "127.0.0.1"
 BACKLOG = 512
 
-Hold = Callable[[tuple[str, ...]], float | None]
-"""The URLs a request goes by -> seconds to hold it, None to let it pass."""
+Struck = Callable[[tuple[str, ...]], SocketFault | None]
+"""The URLs a request goes by -> the fault that strikes it, None to let it pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +32,24 @@ class Site:
 
 
 class Gate:
-    """Listens on a port of its own, which stays the same. With `hold`, every request is looked at."""
+    """Listens on a port of its own, which stays the same. One that `looks` reads every request's head."""
 
-    def __init__(self, site: Site, clock: Clock, hold: Hold | None = None) -> None:
+    def __init__(self, site: Site, clock: Clock, *, looks: bool = False) -> None:
         self._site = site
         self._clock = clock
-        self._hold = hold
+        self._looks = looks
+        self.struck: Struck = lambda _: None
         self._socket: socket.socket | None = _bind(0)
         self._open = False
+        self._ended = False
         self._connections: set[asyncio.Task[None]] = set()
+        self._unused: set[asyncio.Task[None]] = set()
+        self._resends = Resends()
         self.port: int = self._socket.getsockname()[1]
 
     def listen(self) -> None:
-        """Open the port. Must run on the loop's thread, as must `refuse` and `close`."""
-        if self._open:
+        """Open the port, unless the gate was closed for good. All of a gate must run on the loop's thread."""
+        if self._open or self._ended:
             return
         self._socket = self._socket or _bind(self.port)
         self._socket.listen(BACKLOG)
@@ -59,8 +66,18 @@ class Gate:
         for task in self._connections:
             task.cancel()
 
+    def drop_unused(self) -> None:
+        """End the connections on which no request has come yet: the next request comes on a new one."""
+        for task in self._unused:
+            task.cancel()
+
+    def failed(self, url: str) -> None:
+        """The browser has learnt that a request to this host failed."""
+        self._resends.failed(url)
+
     async def close(self) -> None:
-        """End everything."""
+        """End everything, for good."""
+        self._ended = True
         self._shut()
         tasks = tuple(self._connections)
         for task in tasks:
@@ -81,64 +98,54 @@ class Gate:
         except OSError:  # the client was gone before its turn
             return
         connection.setblocking(False)
-        task = asyncio.get_running_loop().create_task(self._serve(connection))
+        task = asyncio.get_running_loop().create_task(self._serve(connection, self._clock.now()))
         self._connections.add(task)
         task.add_done_callback(self._connections.discard)
         # Also for a task that was cancelled before its first line ran.
         task.add_done_callback(lambda _: connection.close())
 
-    async def _serve(self, connection: socket.socket) -> None:
+    async def _serve(self, connection: socket.socket, since: float) -> None:
         with contextlib.suppress(OSError):
             client = await Stream.of(connection)
             try:
-                await (self._pass(client, b"") if self._hold is None else self._examine(client, self._hold))
-                await client.close()
+                if self._looks:
+                    await self._examine(client, since)
+                else:
+                    await answer(None, Exchange(client, self._site.port, b""), self._clock)
             finally:
                 client.drop()
 
-    async def _examine(self, client: Stream, hold: Hold) -> None:
-        """Read one request's head; hold the request, or pass it on."""
-        raw = await _read_head(client)
+    async def _examine(self, client: Stream, since: float) -> None:
+        """Read the head of the request on a connection accepted at `since`; strike the request, or pass it on."""
+        raw = await self._first(client)
         head, end, rest = raw.partition(END)
         request = RequestHead.parse(head) if end else None
         if request is None:
-            await self._pass(client, raw)
+            await answer(None, Exchange(client, self._site.port, raw), self._clock)
             return
-        seconds = hold(request.urls(self._site.host))
-        if seconds is not None:
-            await self._keep_waiting(client, seconds)
-        else:
-            await self._pass(client, raw if request.upgrade else request.closing() + rest)
+        urls, stood = request.urls(self._site.host), self._clock.now() - since
+        fault = self._resends.again(head, self._clock.now()) or self.struck(urls)
 
-    async def _keep_waiting(self, client: Stream, seconds: float) -> None:
-        """Until the time is over, or the client has given up."""
-        sleep = asyncio.ensure_future(self._clock.sleep(seconds))
-        gone = asyncio.ensure_future(client.drain_input())
-        try:
-            await asyncio.wait([sleep, gone], return_when=asyncio.FIRST_COMPLETED)
-            if not gone.done():
-                # What the client still sends is read on for a while: it must see an end without a byte, not a RST.
-                client.writer.write_eof()
-                await asyncio.wait([gone], timeout=LINGER)
-        finally:
-            sleep.cancel()
-            gone.cancel()
+        def breaks() -> None:
+            if fault is not None and stood >= FRESH:
+                self._resends.remember(head, urls, fault, self._clock.now())
 
-    async def _pass(self, client: Stream, first: bytes) -> None:
+        first = raw if request.upgrade else request.closing() + rest
+        await answer(fault, Exchange(client, self._site.port, first, request, breaks), self._clock)
+
+    async def _first(self, client: Stream) -> bytes:
+        task = asyncio.current_task()
+        assert task is not None
+        self._unused.add(task)
         try:
-            site = await Stream.to(ADDRESS, self._site.port)
-        except OSError:
-            client.reset()
-            return
-        try:
-            site.writer.write(first)
-            await join(client, site)
+            return await client.read_head()
         finally:
-            site.drop()
+            self._unused.discard(task)
 
 
 def _bind(port: int) -> socket.socket:
-    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Only where the protocol is named, asyncio sets TCP_NODELAY on what is accepted: without it, 40 ms are lost.
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setblocking(False)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -147,15 +154,3 @@ def _bind(port: int) -> socket.socket:
         bound.close()
         raise
     return bound
-
-
-async def _read_head(client: Stream) -> bytes:
-    """Up to and with the empty line, and what came with it; less when it is not HTTP, or does not end."""
-    raw = b""
-    with contextlib.suppress(OSError):
-        while END not in raw and len(raw) < MAX_HEAD and (not raw or raw[:1].isalpha()):
-            chunk = await client.reader.read(CHUNK)
-            if not chunk:
-                break
-            raw += chunk
-    return raw

@@ -1,154 +1,186 @@
-"""Arms the declared faults before their steps, and heals them (refuse, hang, delayed_state)."""
+"""Makes the declared faults strike at their steps and requests, and heals them. When is said in `occasions`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from harness.failure import Failed, Failure
-from harness.faults.gate import Gate, Site
-from harness.faults.hanging import Hanging
-from harness.faults.refusal import Refusal, Refusals
+from harness.faults.network import Network
+from harness.faults.occasions import Armed, Occasions, name_of, source_of
+from harness.faults.tally import Tally
+from harness.ports import Hands, Heal, Strike
+from harness.record import MetFault
 from harness.resilience import Clock
-from harness.spec.faults import DelayedState, Fault, Hang, Refuse
+from harness.spec.faults import (
+    Fault,
+    FaultBase,
+    InBrowser,
+    InServices,
+    InWorld,
+    RequestFault,
+    RouteFault,
+    SocketFault,
+    StepFault,
+)
+from harness.spec.steps import Step
 
-Write = Callable[[str, str, Any], Awaitable[None]]
-"""(channel, path, value): puts a value into an environment channel; raises Failed."""
-
-REFUSED = ("ERR_CONNECTION_REFUSED", "ECONNREFUSED")
-"""How Chromium and Playwright's own requests name a refused connection."""
+ENDS_THE_BROWSER = ("page_crash", "endless_loop", "browser_stop", "browser_kill", "driver_kill")
+"""Kinds after which a page or a browser is lost: such a loss is not the site's or the machine's."""
 
 
-async def prepare(faults: Sequence[Fault], *, hosts: Mapping[str, int], write: Write, clock: Clock) -> FaultInjector:
-    """Open a gate for every host that refuses or hangs. Raises Failed(INVALID_INPUT) for a host that is not known."""
-    ports = {host.lower(): port for host, port in hosts.items()}
-    hanging = [Hanging(fault) for fault in faults if isinstance(fault, Hang)]
-    held = {host: [each for each in hanging if each.pattern.may_match(host)] for host in ports}
-    _refuse_unknown(faults, hanging, ports)
-    refused = {fault.host.lower() for fault in faults if isinstance(fault, Refuse)}
-    gates = {
-        host: Gate(Site(host, port), clock, _holder(held[host]))
-        for host, port in ports.items()
-        if held[host] or host in refused
-    }
-    for gate in gates.values():
-        gate.listen()
-    return FaultInjector(faults, hanging, gates, ports, write=write, clock=clock)
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Who does the damage in each place."""
+
+    network: Network
+    world: Hands
+    services: Hands
 
 
 class FaultInjector:
-    """The faults of one task. Made by `prepare`; `close` must follow. All on the loop's thread."""
+    """The faults of one task (ports.Injector). All on the loop's thread; `close` must follow."""
 
-    def __init__(
-        self,
-        faults: Sequence[Fault],
-        hanging: Sequence[Hanging],
-        gates: Mapping[str, Gate],
-        ports: Mapping[str, int],
-        *,
-        write: Write,
-        clock: Clock,
-    ) -> None:
-        self.problems: list[Failure] = []
-        """What went wrong in the background, e.g. a late value that could not be written."""
-        self._waiting = list(faults)
-        self._hanging = hanging
-        self._refusals = {host: Refusals(gate) for host, gate in gates.items()}
-        self._gates = gates
-        self._ports = ports
-        self._write = write
+    def __init__(self, faults: Sequence[Fault], where: Where, clock: Clock, *, seed: int | None, task: str) -> None:
+        self._where = where
+        self._browser: Hands | None = None
         self._clock = clock
+        self._began = clock.now()
+        names = [name_of(fault, number) for number, fault in enumerate(faults)]
+        self._occasions = [
+            Occasions(fault, source_of(seed, task, name)) for fault, name in zip(faults, names, strict=True)
+        ]
+        self._tallies = {id(each): Tally(name, each.fault) for each, name in zip(self._occasions, names, strict=True)}
+        self._armed = Armed(self._occasions)
+        self._routed: set[int] = set()
+        self._standing: list[tuple[Occasions, Heal]] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._losses = 0
+        where.network.arm(self.struck)
 
-    @property
-    def hosts(self) -> dict[str, int]:
-        """Host -> port for this task's browser: the gate's, where there is one."""
-        return {host: self._gates[host].port if host in self._gates else port for host, port in self._ports.items()}
+    def attach(self, browser: Hands) -> None:
+        """The task's browser is there."""
+        self._browser = browser
 
-    async def before_step(self, index: int) -> None:
-        """Arm the faults whose step has come; each is armed once, however often its step is repeated.
+    async def before_step(self, index: int, step: Step) -> None:
+        """Arm what is armed from here on, and strike with what strikes this step. Raises Failed when that cannot be."""
+        self._armed.up_to(index)
+        await self._route()
+        for each in self._occasions:
+            if not each.at_step(index, step) or not each.due(self._t):
+                continue
+            each.strike()
+            delay = each.fault.delay if isinstance(each.fault, StepFault) else 0
+            if delay:
+                self._start(self._later(each, delay))
+            else:
+                await self._strike(each)
 
-        Raises Failed when a value that is due at once cannot be written.
+    def struck(self, urls: tuple[str, ...]) -> SocketFault | None:
+        """What strikes the request that goes by these URLs at the socket; counted. Of several the first in the file.
+
+        It is an occasion of every fault whose pattern it matches, so that no fault shifts another's.
         """
-        due = [fault for fault in self._waiting if fault.step <= index]
-        self._waiting = [fault for fault in self._waiting if fault.step > index]
-        for fault in due:
-            await self._arm(fault)
+        armed = ((each, each.fault) for each in self._armed.requests())
+        due = [(each, fault) for each, fault in armed if isinstance(fault, SocketFault) and self._due(each, urls)]
+        for each, fault in due[:1]:
+            self._took(each)
+            return fault
+        return None
 
-    def request_failed(self, url: str, error: str) -> None:
-        """Called for every request that failed in the browser; `error` is the browser's own word for it."""
-        refusals = self._refusals.get((urlsplit(url).hostname or "").lower())
-        if refusals is not None and any(name in error for name in REFUSED):
-            self._opening(refusals.count)
+    def _takes(self, occasions: Occasions, urls: tuple[str, ...]) -> bool:
+        due = self._due(occasions, urls)
+        if due:
+            self._took(occasions)
+        return due
+
+    def _due(self, occasions: Occasions, urls: tuple[str, ...]) -> bool:
+        fault = occasions.fault
+        assert isinstance(fault, RequestFault)
+        return self._where.network.matches(fault, urls) and occasions.due(self._t)
+
+    def _took(self, occasions: Occasions) -> None:
+        occasions.strike()
+        self._met(occasions)
+
+    def claim(self) -> bool:
+        """Whether the page or browser that was lost just now was ended by a fault; each loss can be claimed once."""
+        claimed = self._losses > 0
+        self._losses -= claimed
+        return claimed
+
+    def met(self) -> tuple[MetFault, ...]:
+        """What became of the faults so far, in the order of the file."""
+        return tuple(self._tallies[id(each)].record() for each in self._occasions)
 
     async def close(self) -> None:
-        """Heal everything. Never raises; `problems` is complete afterwards."""
-        self._waiting = []
+        """Heal everything. Never raises; `met` is complete afterwards."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.gather(*(gate.close() for gate in self._gates.values()), return_exceptions=True)
+        while self._standing:
+            await self._heal(*self._standing.pop())
+        await self._where.network.close()
 
-    async def _arm(self, fault: Fault) -> None:
-        match fault:
-            case Refuse():
-                self._refuse(fault)
-            case Hang():
-                for each in self._hanging:
-                    each.armed = each.armed or each.fault is fault
-            case DelayedState():
-                await self._delay(fault)
+    @property
+    def _t(self) -> float:
+        return self._clock.now() - self._began
 
-    def _refuse(self, fault: Refuse) -> None:
-        refusals = self._refusals[fault.host.lower()]
-        refusal = refusals.begin(fault.connections)
-        if fault.seconds is not None:
-            self._start(self._heal(refusals, refusal, fault.seconds))
+    def _met(self, occasions: Occasions) -> None:
+        self._tallies[id(occasions)].strike(self._t)
+        self._losses += occasions.fault.kind in ENDS_THE_BROWSER
 
-    async def _heal(self, refusals: Refusals, refusal: Refusal, seconds: float) -> None:
-        await self._clock.sleep(seconds)
-        self._opening(lambda: refusals.end(refusal))
+    async def _route(self) -> None:
+        """Requests that are struck inside of the browser are looked at there, from the step that arms them on."""
+        for each in self._armed.requests():
+            if isinstance(each.fault, RouteFault) and id(each) not in self._routed:
+                self._routed.add(id(each))
+                await self._strike(each)
 
-    def _opening(self, act: Callable[[], None]) -> None:
+    async def _later(self, each: Occasions, delay: float) -> None:
+        await self._clock.sleep(delay)
         try:
-            act()
-        except OSError as error:
-            self.problems.append(Failure("INTERNAL_ERROR", f"refuse: the port could not be opened again: {error}"))
+            await self._strike(each)
+        except Failed as failed:
+            self._tallies[id(each)].problem = failed.failure.message
 
-    async def _delay(self, fault: DelayedState) -> None:
-        if fault.seconds == 0:
-            await self._write(fault.channel, fault.path, fault.value)
+    async def _strike(self, each: Occasions) -> None:
+        strike = Strike(each.fault, each.random, lambda: self._met(each), lambda urls: self._takes(each, urls))
+        heal = await self._hands(each.fault).strike(strike)
+        if heal is None:
             return
-        if fault.meanwhile is not None:
-            await self._write(fault.channel, fault.path, fault.meanwhile)
-        self._start(self._arrive(fault))
+        self._standing.append((each, heal))
+        if each.fault.lasts is not None:
+            self._start(self._heal_after(each, heal, each.fault.lasts))
 
-    async def _arrive(self, fault: DelayedState) -> None:
-        await self._clock.sleep(fault.seconds)
+    def _hands(self, fault: FaultBase) -> Hands:
+        if isinstance(fault, InWorld):
+            return self._where.world
+        if isinstance(fault, InServices):
+            return self._where.services
+        if not isinstance(fault, InBrowser | RouteFault):
+            return self._where.network
+        if self._browser is None:
+            raise Failed(Failure("INTERNAL_ERROR", f"fault {fault.kind}: there is no browser yet"))
+        return self._browser
+
+    async def _heal_after(self, each: Occasions, heal: Heal, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        await self._heal(each, heal)  # one that is broken off here is done again by `close`
+        self._standing = [entry for entry in self._standing if entry[1] is not heal]
+
+    async def _heal(self, each: Occasions, heal: Heal) -> None:
+        tally = self._tallies[id(each)]
         try:
-            await self._write(fault.channel, fault.path, fault.value)
-        except Failed as error:
-            self.problems.append(error.failure)
+            await heal()
+        except Failed as failed:
+            tally.problem = failed.failure.message
+        else:
+            tally.heal(self._t)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _holder(hanging: Sequence[Hanging]) -> Callable[[tuple[str, ...]], float | None] | None:
-    """How long a request is held; None for a host where nothing hangs, whose requests need no look."""
-    if not hanging:
-        return None
-    return lambda urls: next((each.fault.seconds for each in hanging if each.takes(urls)), None)
-
-
-def _refuse_unknown(faults: Sequence[Fault], hanging: Sequence[Hanging], ports: Mapping[str, int]) -> None:
-    unknown = [fault.host for fault in faults if isinstance(fault, Refuse) and fault.host.lower() not in ports]
-    unknown += [each.fault.url for each in hanging if not any(each.pattern.may_match(host) for host in ports)]
-    if unknown:
-        known = ", ".join(sorted(ports)) or "none"
-        message = f"a fault names {unknown[0]!r}, which is no host of [tool.harness.services]; known hosts: {known}"
-        raise Failed(Failure("INVALID_INPUT", message))

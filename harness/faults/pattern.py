@@ -1,4 +1,4 @@
-"""URL patterns of `hang`: `*` matches anything, everything else itself."""
+"""URL patterns of request faults: `*` matches anything, everything else itself."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ class UrlPattern:
     def parse(cls, text: str) -> UrlPattern:
         """An `https:` pattern holds as `http:`: the gate stands behind the end of TLS."""
         start = _START.match(text)
-        if start is None:
-            return cls(text, "*")
-        scheme = start["scheme"].lower()
-        begin = _PLAIN.get(scheme, scheme) + start.group()[len(scheme) :].lower()
-        return cls(begin + text[start.end() :], start["authority"].lower() or "*")
+        return cls(plain(text), (start["authority"].lower() or "*") if start else "*")
 
     def may_match(self, host: str) -> bool:
         """Whether some URL of the host can match: `*` may stand for the rest of the host, and for more."""
@@ -33,6 +29,15 @@ class UrlPattern:
 
     def matches(self, url: str) -> bool:
         return glob(self.text, url)
+
+
+def plain(url: str) -> str:
+    """The URL, or a pattern of one, as a gate sees it: `http` for `https`, scheme and host in small letters."""
+    start = _START.match(url)
+    if start is None:
+        return url
+    scheme = start["scheme"].lower()
+    return _PLAIN.get(scheme, scheme) + start.group()[len(scheme) :].lower() + url[start.end() :]
 
 
 def glob(pattern: str, text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from harness.faults.gate import Gate
@@ -12,6 +13,8 @@ class Refusal:
     """One that is on. `left` counts the connections still to be refused; None: it ends by time."""
 
     left: int | None
+    met: Callable[[], None]
+    """Told of each connection that was refused."""
 
 
 @dataclass
@@ -21,8 +24,8 @@ class Refusals:
     gate: Gate
     active: list[Refusal] = field(default_factory=list)
 
-    def begin(self, connections: int | None) -> Refusal:
-        refusal = Refusal(connections)
+    def begin(self, connections: int | None, met: Callable[[], None]) -> Refusal:
+        refusal = Refusal(connections, met)
         self.active.append(refusal)
         self.gate.refuse()
         return refusal
@@ -35,10 +38,11 @@ class Refusals:
             self.gate.listen()
 
     def count(self) -> None:
-        """A connection was refused: the oldest refusal that counts has one less to come."""
-        for refusal in self.active:
+        """A connection was refused: the oldest that counts has one less to come; else one by time met it."""
+        counting = [refusal for refusal in self.active if refusal.left is not None]
+        for refusal in (*counting, *self.active)[:1]:
+            refusal.met()
             if refusal.left is not None:
                 refusal.left -= 1
                 if refusal.left == 0:
                     self.end(refusal)
-                return

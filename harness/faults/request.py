@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-END = b"\r\n\r\n"
-MAX_HEAD = 65_536
-"""Bytes; a longer head is passed on unread."""
+from harness.faults.head import END, closing
+
 _LINE = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]\Z")
-_HOP = (b"connection", b"keep-alive", b"proxy-connection")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +21,10 @@ class RequestHead:
         """None for what is not HTTP/1."""
         lines = tuple(head.removesuffix(END).split(b"\r\n"))
         return cls(lines) if _LINE.match(lines[0]) else None
+
+    @property
+    def method(self) -> bytes:
+        return self.lines[0].split(b" ")[0]
 
     @property
     def target(self) -> str:
@@ -47,6 +49,5 @@ class RequestHead:
         return tuple(f"{scheme}://{authority}{self.target}" for authority in authorities)
 
     def closing(self) -> bytes:
-        """The head with `Connection: close`: the next request must come on a connection of its own, to be seen."""
-        kept = [line for line in self.lines[1:] if line.partition(b":")[0].strip().lower() not in _HOP]
-        return b"\r\n".join([self.lines[0], *kept, b"Connection: close"]) + END
+        """The head that asks the site to close the connection after its answer."""
+        return closing(self.lines)

@@ -1,5 +1,6 @@
 """What the engine needs from outside, as Protocols (DESIGN 3)."""
 
+from harness.ports.fault import Hands, Heal, Strike
 from harness.ports.run import Agent, Archive, Ask, Injector, Ports, RepairHook, Stage
 from harness.ports.session import Evidence, Item, Observation, Observe, Saved, Session
 from harness.ports.world import Json, Kept, Snapshot, World
@@ -9,6 +10,8 @@ __all__ = [
     "Archive",
     "Ask",
     "Evidence",
+    "Hands",
+    "Heal",
     "Injector",
     "Item",
     "Json",
@@ -21,5 +24,6 @@ __all__ = [
     "Session",
     "Snapshot",
     "Stage",
+    "Strike",
     "World",
 ]

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.events import Event
+from harness.failure import Failure
 from harness.plan import Plan
 from harness.ports.session import Evidence, Observe, Session
 from harness.ports.world import Json, Snapshot, World
-from harness.record import History, TaskResult
+from harness.record import History, MetFault, TaskResult
 from harness.recovery import Random
 from harness.report import ErrorReport
 from harness.resilience import Clock
@@ -35,8 +36,16 @@ class Agent(Protocol):
 class Injector(Protocol):
     """Makes the declared faults happen."""
 
-    async def before_step(self, index: int) -> None:
-        """Arm the faults of this step."""
+    async def before_step(self, index: int, step: Step) -> None:
+        """A step begins, perhaps again: strike with what strikes it. Raises Failed when that cannot be done."""
+        ...
+
+    def claim(self) -> bool:
+        """Whether the page or browser that was lost just now was ended by a fault; each loss is claimed once."""
+        ...
+
+    def met(self) -> tuple[MetFault, ...]:
+        """What became of each fault so far."""
         ...
 
     async def close(self) -> None:
@@ -84,6 +93,8 @@ class Ports:
     clock: Clock
     emit: Callable[[Event], None]
     random: Random
+    explain: Callable[[Failure], Failure] = lambda failure: failure
+    """A network failure as what is known of the host's process makes it: a site that is down for good."""
     ask: Ask | None = None
     """Asks a person at a terminal; None where there is none."""
     repair: RepairHook | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -21,7 +22,10 @@ class Item:
     """File name inside the artifact directory."""
     status: Literal["taken", "skipped", "missed"]
     reason: str = ""
+    """Why not; of one that was taken: what is special about it."""
     seconds: float = 0.0
+    at: datetime | None = None
+    """When it was taken, or tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,13 @@ class Session(Protocol):
         """Do one act, at most `within` seconds; look for its element at most `patience` seconds. Never raises."""
         ...
 
+    async def passed(self, index: int) -> None:
+        """The step of this index has passed: under full recording, what the page shows now is kept (DESIGN 4.11).
+
+        Bounded; never raises.
+        """
+        ...
+
     async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
         """Text of the first match (the value of a field); `element_not_found` when none comes."""
         ...
@@ -89,8 +100,12 @@ class Session(Protocol):
         """Keep a screenshot by a name (`screenshot_id`); None when the page gives none."""
         ...
 
-    async def renew(self, within: float) -> Failure | None:
-        """Replace a tainted page: new context with the same storage, at the last URL (DESIGN 4.3, ring 2)."""
+    async def renew(self, failure: Failure, within: float) -> Failure | None:
+        """Make a page that can be trusted again, by the lowest rung of the ladder that helps after this failure.
+
+        A page that hangs is freed and keeps its state; one that crashed is replaced in the same context; else there is
+        a new context with the same storage, at the last URL (DESIGN 4.3, ring 2). Returns why that could not be had.
+        """
         ...
 
     async def save(self, within: float) -> Saved:

@@ -12,6 +12,7 @@ from harness.pytest_plugin.failures import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.run import perform
 from harness.pytest_plugin.state import STATE
 from harness.reporting.allure_labels import entitle, labels
+from harness.spec.fault_plan import is_fault_plan
 from harness.spec.interpolate import Scope, interpolate
 from harness.spec.load import Loaded, is_task_file, load_file
 from harness.spec.parametrize import expand, param
@@ -109,6 +110,10 @@ def register_mark(config: pytest.Config, name: str) -> None:
 
 
 def collect_file(file_path: Path, parent: pytest.Collector) -> TaskFile | None:
+    if is_fault_plan(file_path):
+        if parent.session.isinitpath(file_path):
+            raise pytest.UsageError(f"{file_path.name} is a fault plan, not a task: pytest TASKS --faults {file_path}")
+        return None
     patterns = tuple(parent.config.getini("taskspec_files"))
     named = parent.session.isinitpath(file_path) and file_path.suffix in (".yaml", ".yml", ".json")
     if is_task_file(file_path, patterns) or named:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.compile.planned import plans_of
 from harness.settings import Settings, SettingsError, load_settings
+from harness.spec.problems import SpecError
 
 SHARED: dict[str, dict[str, Any]] = {
     "--headed": {"action": "store_true", "default": False, "help": "Run the browser with a window."},
@@ -44,6 +46,12 @@ OWN: dict[str, dict[str, Any]] = {
         "help": "Run what the chosen tasks depend on too, also from files that were not named.",
     },
     "--agent": {"default": None, "metavar": "NAME", "help": "Let this agent choose the steps of the tasks."},
+    "--faults": {
+        "action": "append",
+        "default": [],
+        "metavar": "FILE",
+        "help": "Make go wrong what this fault plan says (*.faults.yaml). May be given several times.",
+    },
     "--timeout-scale": {"type": float, "default": None, "help": "Multiply every task and step timeout by this."},
 }
 
@@ -67,9 +75,17 @@ def add_shared(parser: pytest.Parser, plugins: pytest.PytestPluginManager) -> No
 def settings_of(config: pytest.Config) -> Settings:
     """`[tool.harness]` with the command line over it; UsageError for what cannot be."""
     try:
-        return load_settings(config.rootpath, **_chosen(config))
-    except SettingsError as error:
+        settings = load_settings(config.rootpath, **_chosen(config))
+        plans_of(settings)
+    except (SettingsError, SpecError) as error:
         raise pytest.UsageError(str(error)) from error
+    return settings
+
+
+def _file(config: pytest.Config, name: str) -> Path:
+    """Relative to where pytest was started; else to the root."""
+    here = Path(config.invocation_params.dir, name)
+    return here if here.exists() else config.rootpath / name
 
 
 def _chosen(config: pytest.Config) -> dict[str, Any]:
@@ -90,6 +106,7 @@ def _chosen(config: pytest.Config) -> dict[str, Any]:
         "heal": False if option("--no-heal") else None,
         "strict": option("--taskspec-strict") or None,
         "timeout_scale": option("--timeout-scale"),
+        "faults": tuple(_file(config, name) for name in option("--faults")) or None,
     }
     given = {name: value for name, value in options.items() if value is not None}
     return {**given, "browser": {name: value for name, value in browser.items() if value is not None}}

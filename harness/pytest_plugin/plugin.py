@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin import hooks, options, system_browser
+from harness.pytest_plugin import faults, hooks, options, system_browser
 from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
 from harness.pytest_plugin.dependencies import WithDependencies, names_of
 from harness.pytest_plugin.interrupted import interrupted_tasks
@@ -18,7 +18,7 @@ from harness.pytest_plugin.needs import OPTION
 from harness.pytest_plugin.order import arrange, task_items
 from harness.pytest_plugin.run import RECORD
 from harness.pytest_plugin.state import STATE, State
-from harness.pytest_plugin.terminal import environment, live_progress, write_summary
+from harness.pytest_plugin.terminal import environment, fault_lines, live_progress, write_summary
 from harness.reporting.allure_files import write_allure_files
 from harness.reporting.history import LAST_RUN, write_last_run
 from harness.reporting.task_record import TaskRecord
@@ -44,6 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = options.settings_of(config)
     config.stash[STATE] = State(settings, live_progress(config), config.getoption("--agent"))
     config.stash[CHANNELS] = frozenset(settings.channels) or None
+    config.pluginmanager.register(faults, "taskspec-faults")
     if config.pluginmanager.hasplugin("playwright"):
         config.pluginmanager.register(system_browser, "taskspec-system-browser")
     if config.getoption(OPTION):
@@ -54,6 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from harness.pytest_plugin.xdist import XdistHooks
 
         config.pluginmanager.register(XdistHooks(), "taskspec-xdist")
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return fault_lines(config.stash[STATE].settings)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from harness.compile.planned import plans_of
 from harness.pytest_plugin.interrupted import CODE as INTERRUPTED
 from harness.pytest_plugin.state import State
 from harness.reporting.names import shown_path
@@ -55,6 +56,15 @@ def live_progress(config: pytest.Config) -> Progress:
     live = sys.stdout.isatty() and not parallel and config.get_verbosity() >= 0
     terminal: Any = Terminal(config, live=live)
     return Progress(terminal, terminal.room)
+
+
+def fault_lines(settings: Settings) -> list[str]:
+    """For the header: which fault plans are on."""
+    return [f"taskspec faults: {each.source} ({_counted(len(each.plan.faults))})" for each in plans_of(settings)]
+
+
+def _counted(number: int) -> str:
+    return f"{number} fault{'' if number == 1 else 's'}"
 
 
 def write_summary(

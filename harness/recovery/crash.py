@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from harness.failure import Failure
-from harness.recovery.remedy import GiveUp, Remedy, Rewind
+from harness.failure import Failure, Scope
+from harness.recovery.remedy import GiveUp, Remedy, Retry, Rewind
 from harness.recovery.rule import Random, Rule, shorthand
 
 PERMANENT = 3
@@ -18,13 +18,39 @@ WITHIN = 300.0
 
 
 class RestartFromCheckpoint(Rule):
-    """Start a new browser and go on from the nearest checkpoint, or from the first step where there is none."""
+    """Free or replace the page, or start a new browser, and go on from the nearest checkpoint.
+
+    A page that hangs is freed first, and the step done again. Where there is no checkpoint, a crashed page is opened
+    again in the same context, and a browser that is gone ends the task.
+    """
 
     strategy: Literal["restart_from_checkpoint"] = "restart_from_checkpoint"
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        yield Rewind(restart=True)
-        yield GiveUp("failed")
+        yield from _ladder(failure, to_start=False)
+
+
+class RestartTask(Rule):
+    """As `restart_from_checkpoint`; without a checkpoint, the task begins again with its first step."""
+
+    strategy: Literal["restart_task"] = "restart_task"
+
+    def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
+        yield from _ladder(failure, to_start=True)
+
+
+def _ladder(failure: Failure, *, to_start: bool) -> Iterator[Remedy]:
+    """From the cheapest rung upwards (findings/failures-and-resilience 3).
+
+    Whose browser was ended for another task's sake, or with other tasks in it, may always begin again.
+    """
+    to_start = to_start or bool(failure.details.keys() & {"innocent", "shared"})
+    if failure.code == "PAGE_UNRESPONSIVE":
+        yield Retry()
+    yield Rewind(restart=failure.scope is not Scope.PAGE, to_start=to_start)
+    if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED"):
+        yield Retry()
+    yield GiveUp("failed")
 
 
 class AbortOnCrash(Rule):
@@ -37,5 +63,7 @@ class AbortOnCrash(Rule):
 
 
 OnBrowserCrash = Annotated[
-    RestartFromCheckpoint | AbortOnCrash, Field(discriminator="strategy"), shorthand("restart_from_checkpoint")
+    RestartFromCheckpoint | RestartTask | AbortOnCrash,
+    Field(discriminator="strategy"),
+    shorthand("restart_from_checkpoint"),
 ]

@@ -52,6 +52,8 @@ class Rewind:
     """Factor for `timeout` and `step_timeout` from here on: of the whole, from the start of the task."""
     restart: bool = False
     """In a new browser."""
+    to_start: bool = False
+    """Without a checkpoint, back to the first step."""
 
 
 @dataclass(frozen=True, slots=True)

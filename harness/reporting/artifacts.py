@@ -34,6 +34,11 @@ class DirectoryArchive:
         self._scratch: dict[str, list[Path]] = {}
         self._lock = threading.Lock()
 
+    @property
+    def workspace(self) -> Path:
+        """The folder of this process for what is not whole yet; nothing in it outlives the process."""
+        return self._workspace.own
+
     def scratch(self, plan: Plan) -> Path:
         """A new empty folder for what the task writes while it runs.
 

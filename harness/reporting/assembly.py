@@ -84,11 +84,6 @@ def _artifact(path: Path, write: Writer | None, evidence: Evidence) -> Entry:
         write(path)
     except UNREADABLE as error:
         path.unlink(missing_ok=True)
-        return Entry(path.name, "missed", f"could not be redacted: {type(error).__name__}: {error}")
-    entry = taken(path, (item.seconds if item else 0.0) + time.perf_counter() - began)
-    return entry if item is None or item.status == "taken" else _late(entry, item.reason)
-
-
-def _late(entry: Entry, reason: str) -> Entry:
-    """Missed at the end, but an earlier one lies there: from the last good step."""
-    return Entry(entry.name, "taken", reason or "from the last good step", entry.seconds, entry.bytes)
+        why = f"could not be redacted: {type(error).__name__}: {error}"
+        return Entry(path.name, "missed", why, at=item.at if item else None)
+    return taken(path, time.perf_counter() - began, item)

@@ -8,6 +8,7 @@ import json
 import re
 
 from harness.ports import Json
+from harness.reporting.packed import redact_packed
 from harness.reporting.redaction import MARK, Redactor
 from harness.reporting.secrets import is_secret_name
 
@@ -49,11 +50,15 @@ def redact_base64(text: str, mime: str, redactor: Redactor) -> str:
 
 
 def redact_bytes(data: bytes, mime: str, redactor: Redactor) -> bytes:
-    """A body as it is on disk."""
-    try:
-        return redact_body(data.decode(), mime, redactor).encode()
-    except UnicodeDecodeError:
-        return redactor.data(data)
+    """A body as it is on disk; what is packed is unpacked."""
+
+    def plain(found: bytes) -> bytes:
+        try:
+            return redact_body(found.decode(), mime if found is data else "", redactor).encode()
+        except UnicodeDecodeError:
+            return redactor.data(found)
+
+    return redact_packed(data, plain)
 
 
 def mask_named(value: Json) -> Json:

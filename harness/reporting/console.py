@@ -92,7 +92,7 @@ def _body(plan: Plan, result: TaskResult, width: int, unserved: Path | None) -> 
         yield from _wrapped("message", result.failure.message, width, _MESSAGE)
         yield from _comparison(result, width)
         yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
-        yield from _list("faults injected by the task", [fault.describe() for fault in plan.faults], width, _MATCHES)
+        yield from _list("faults injected", [met.describe() for met in result.faults], width, _MATCHES)
         hint = fitting_hint(plan, result, _said(result), unserved)
         yield from _wrapped("hint", hint, width, 2)
     yield from _score(result, width)

@@ -82,18 +82,18 @@ def _copied(scratch: Path, source: Path, target: Path, redactor: Redactor) -> En
     path = target / redactor.text(str(name)).replace("\\", "_")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _file_copy(source, path, redactor)
+        _file_copy(source, path, redactor, pictured=parts[0] == "screenshots")
     except UNREADABLE as error:
         path.unlink(missing_ok=True)
         return Entry(str(name), "missed", f"could not be redacted: {type(error).__name__}: {error}")
     return Entry(str(name), "taken", bytes=path.stat().st_size)
 
 
-def _file_copy(source: Path, target: Path, redactor: Redactor) -> None:
-    """A download stays as the site gave it, but for the secrets."""
+def _file_copy(source: Path, target: Path, redactor: Redactor, *, pictured: bool) -> None:
+    """A download stays as the site gave it, but for the secrets. `pictured`: the browser itself took the picture."""
     if source.suffix.lower() == ".har":
         redacted_copy(source, target, redactor)
-    elif source.suffix.lower() in _VIEWED:
+    elif pictured and source.suffix.lower() in _VIEWED:
         shutil.copyfile(source, target)
     else:
         target.write_bytes(redactor.data(source.read_bytes()))

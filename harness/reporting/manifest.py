@@ -1,9 +1,10 @@
-"""manifest.json: each artifact taken, skipped or missed, and why (DESIGN 4.7)."""
+"""manifest.json: each artifact taken, skipped or missed, why, and when (DESIGN 4.7)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -34,16 +35,25 @@ class Entry:
     name: str
     status: Literal["taken", "skipped", "missed"]
     reason: str = ""
+    """Why not; of one that was taken: what is special about it."""
     seconds: float = 0.0
+    """How long it took, redaction included."""
     bytes: int = 0
+    at: datetime | None = None
+    """When it was taken, or tried; None: it never was."""
 
     def as_json(self) -> dict[str, Json]:
         found = {"name": self.name, "status": self.status, "seconds": round(self.seconds, 3), "bytes": self.bytes}
-        return found | ({"reason": self.reason} if self.reason else {})
+        when = {"at": self.at.astimezone(UTC).isoformat().replace("+00:00", "Z")} if self.at else {}
+        return found | when | ({"reason": self.reason} if self.reason else {})
 
 
-def taken(path: Path, seconds: float) -> Entry:
-    return Entry(path.name, "taken", "", seconds, path.stat().st_size)
+def taken(path: Path, seconds: float, item: Item | None = None) -> Entry:
+    """A file that is there. `item`: what the evidence says of it; without one it was made as it was written."""
+    state = path.stat()
+    spent, reason, at = (item.seconds, item.reason, item.at) if item else (0.0, "", None)
+    at = at or datetime.fromtimestamp(state.st_mtime, UTC)
+    return Entry(path.name, "taken", reason, spent + seconds, state.st_size, at)
 
 
 def absent(name: str, item: Item | None) -> Entry:
@@ -51,9 +61,9 @@ def absent(name: str, item: Item | None) -> Entry:
     if item is None:
         return Entry(name, "missed", "the browser gave none")
     if item.status == "taken":
-        return Entry(name, "missed", "said to be taken, but its file is not there", item.seconds)
+        return Entry(name, "missed", "said to be taken, but its file is not there", item.seconds, at=item.at)
     reason = item.reason or (STRATEGY if item.status == "skipped" else "no reason known")
-    return Entry(name, item.status, reason, item.seconds)
+    return Entry(name, item.status, reason, item.seconds, at=item.at)
 
 
 def manifest(

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.ports import Json
 from harness.reporting.cut import Cut
+from harness.reporting.packed import redact_packed
 from harness.reporting.secrets import is_secret_name, spellings
 
 MARK = "[redacted]"
@@ -56,7 +57,10 @@ class Redactor:
         return text
 
     def data(self, data: bytes) -> bytes:
-        """A file's content: as text when it is one, else the secrets' bytes alone."""
+        """A file's content: as text when it is one, else the secrets' bytes alone; what is packed is unpacked."""
+        return redact_packed(data, self._plain)
+
+    def _plain(self, data: bytes) -> bytes:
         try:
             return self.text(data.decode()).encode()
         except UnicodeDecodeError:

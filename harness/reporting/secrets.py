@@ -12,7 +12,8 @@ from urllib.parse import quote, quote_plus
 SHORTEST = 3
 """Shorter values are not looked for: they would be found in every word."""
 
-_SHORTEST_ENCODED = 6
+_SHORTEST_ENCODED = 4
+"""Letters of base64; a secret of four bytes leaves no more of its own, wherever it stands."""
 _ANYWHERE = re.compile(r"passw|passphrase|secret|token|api[-_ ]?key|credential", re.IGNORECASE)
 _WORDS = frozenset({"pin", "pwd", "pw", "pass", "otp", "cvv", "cvc", "puk", "tan"})
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -34,7 +35,7 @@ def spellings(secret: str) -> set[str]:
     found = {secret, *_in_html(secret), *_as_literal(secret), *_quoted(secret)}
     for text in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
         found |= {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
-    return {word for word in found if len(word) >= SHORTEST} | set(_encoded(secret))
+    return {word for word in found if len(word) >= SHORTEST} | set(_in_base64(secret))
 
 
 def _in_html(secret: str) -> Iterator[str]:
@@ -65,7 +66,7 @@ def _quoted(secret: str) -> Iterator[str]:
         texts |= {quote_plus(text, errors="replace"), *_in_form(text)}
     for text in texts:
         yield text
-        yield re.sub("%[0-9A-F]{2}", lambda found: found.group().lower(), text)
+        yield _lower_escapes(text)
 
 
 def _in_form(text: str) -> Iterator[str]:
@@ -87,9 +88,29 @@ def _in_address(secret: str, part: str) -> str:
     return written
 
 
-def _encoded(secret: str) -> Iterator[str]:
+def _in_base64(secret: str) -> Iterator[str]:
+    """Encoded as it is, as JSON, as part of an address, and in the western alphabet that `btoa` takes it for.
+
+    The letters `+` and `/` may be escaped in their turn.
+    """
+    texts = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    texts |= {quote(secret, safe="", errors="replace"), quote_plus(secret, errors="replace")}
+    datas = {text.encode("utf-8", "replace") for text in texts}
+    if all(letter <= "\xff" for letter in secret):
+        datas.add(secret.encode("latin-1"))
+    for letters in {letters for data in datas for letters in _encoded(data)}:
+        yield letters
+        if "+" in letters or "/" in letters:
+            yield letters.replace("/", "\\/")
+            yield from (quote(letters, safe=""), _lower_escapes(quote(letters, safe="")))
+
+
+def _lower_escapes(text: str) -> str:
+    return re.sub("%[0-9A-F]{2}", lambda found: found.group().lower(), text)
+
+
+def _encoded(data: bytes) -> Iterator[str]:
     """The base64 letters that only depend on the secret, wherever it stands in the encoded text."""
-    data = secret.encode("utf-8", "replace")
     for offset in range(3):
         whole = (offset + len(data)) * 8 // 6
         first = -(-offset * 8 // 6)

@@ -22,6 +22,11 @@ class Workspace:
         self._lock = threading.Lock()
         sweep(self._base)
 
+    @property
+    def own(self) -> Path:
+        """Around all folders of this process."""
+        return self._own
+
     def folder(self, name: str) -> Path:
         """A new empty folder; `name` is part of its name."""
         path = self._own / f"{name}-{next(self._numbers)}"

@@ -2,6 +2,9 @@
 
 Standard input is a pipe whose other end only the harness holds. When the pipe ends, or the parent is no longer the
 harness, the whole process group is ended. Started as a file and without `site`, so that it costs milliseconds.
+
+Whoever ends the command on purpose sends SIGUSR1 to the leash first. The leash then ends by that signal itself, which
+no command can imitate, and so tells the harness that this was no crash.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ def main(arguments: list[str]) -> int:
     """Run the command to its end; return its exit code, as a shell would."""
     # A handler, unlike SIG_IGN, is not inherited by the command: it gets the group's SIGTERM, the leash waits for it.
     signal.signal(signal.SIGTERM, lambda _number, _frame: None)
+    intended = threading.Event()
+    signal.signal(signal.SIGUSR1, lambda _number, _frame: intended.set())
     harness, *command = arguments
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
@@ -37,6 +42,9 @@ def main(arguments: list[str]) -> int:
     code = process.wait()
     if orphaned.is_set():
         watch.join()
+    if intended.is_set():
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGUSR1)
     return 128 - code if code < 0 else code
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 from pathlib import Path
 from typing import NoReturn
 
@@ -12,10 +14,17 @@ from harness.resilience import Clock, Deadline
 from harness.services.child import POLL, Child
 from harness.services.health import Answer, Endpoint, Health, probe
 from harness.services.listener import describe_listener, owns_port
+from harness.services.ownership import Ownership
 from harness.settings import ServiceSettings
 
 SETTLE = 2.0
 """Seconds that a child may take to notice that another process was faster than it at the port."""
+INTENDED = -signal.SIGUSR1
+"""How a leash ends whose command was ended on purpose."""
+
+
+class Occupied(Failed):
+    """A stranger has its port."""
 
 
 class Service:
@@ -31,8 +40,29 @@ class Service:
         self._root = root
         self._log = logs / f"{name}.log"
         self._clock = clock
+        self._ownership = Ownership(logs / f"{name}.owner.json")
         self._child: Child | None = None
         self._reused = False
+
+    @property
+    def port(self) -> int:
+        """Where it is asked for its health."""
+        return self._endpoint.port
+
+    @property
+    def patience(self) -> float:
+        """Seconds that it may take to come back."""
+        return self._settings.ready_timeout
+
+    @property
+    def leash(self) -> int | None:
+        """The pid over what was started here; None when nothing runs."""
+        return None if self._child is None or self._child.ended() else self._child.pid
+
+    @property
+    def ended(self) -> bool:
+        """Whether what was started here is over."""
+        return self._child is not None and self._child.ended()
 
     @property
     def status(self) -> str:
@@ -45,22 +75,46 @@ class Service:
         return f"{self.name}: {'reused' if self._reused else 'not started'} ({ports})"
 
     async def start(self, http: httpx2.AsyncClient) -> None:
-        """Reuse what answers, else start; called again, it starts what has ended. Raises Failed(SERVICE_DOWN)."""
-        if self._child is not None and self._child.ended():
-            await self.stop()
+        """Reuse what answers, else start; called again, it starts what has ended. Raises Failed(SERVICE_DOWN).
+
+        What the parent of this process keeps running is not started here: when it has just died, it comes back.
+        """
+        if self.ended:
+            await self._sweep()
         answer = await probe(http, self._endpoint)
         if answer.health is Health.SILENT:
             answer = await self._outwait(http)
         self._reused = answer.health is Health.HEALTHY and self._child is None
         if answer.health is Health.OTHER:
             self._stranger(answer)
-        if answer.health is Health.ABSENT:
-            await self.stop()
+        if answer.health is Health.ABSENT and not await self._returned(http):
+            await self._sweep()
             self._spawn()
             await self._ready(http)
+        if self._child is not None:
+            self._ownership.tell()
+
+    async def _returned(self, http: httpx2.AsyncClient) -> bool:
+        """Whether the parent's process came back; False when it is not the parent's. Raises what the parent says."""
+        deadline = Deadline.after(2 * self._settings.ready_timeout, self._clock.now())
+        while self._child is None and (held := self._ownership.above()):
+            if held.failure:
+                raise Failed(held.failure)
+            answer = await probe(http, self._endpoint)
+            if answer.health is Health.HEALTHY:
+                self._reused = True
+                return True
+            if not deadline.allows(POLL, self._clock.now()):
+                self._down("is kept running by the process that has started this one, and did not come back")
+            await self._clock.sleep(POLL)
+        return False
 
     async def stop(self) -> None:
         """End what was started here; what was reused stays."""
+        await self._sweep()
+        self._ownership.withdraw()
+
+    async def _sweep(self) -> None:
         if self._child is not None:
             await self._child.stop()
             self._child = None
@@ -70,6 +124,24 @@ class Service:
         if self._child is not None:
             self._child.kill()
             self._child = None
+        self._ownership.withdraw()
+
+    async def bury(self) -> Failure:
+        """Sweep what has ended; how it ended."""
+        assert self._child is not None
+        child, self._child = self._child, None
+        return self._end(child, "ended", await child.stop())
+
+    def note(self, text: str, failure: Failure | None) -> None:
+        """What its owner makes of its death: into its log, and `failure` to the processes that rely on it."""
+        with contextlib.suppress(OSError), self._log.open("a", encoding="utf-8") as log:
+            log.write(f"[harness] {text}\n")
+        self._ownership.tell(failure)
+
+    def told(self) -> Failure | None:
+        """Why the process that has started this one does not start the service any more, if so."""
+        held = self._ownership.above() if self._reused else None
+        return held.failure if held else None
 
     def _spawn(self) -> None:
         try:
@@ -84,7 +156,7 @@ class Service:
         while child is not None and not child.ended():
             answer = await probe(http, self._endpoint)
             if answer.health is Health.HEALTHY:
-                await self._settle(child)
+                await self._settle(child, http)
                 return
             if not deadline.allows(POLL, self._clock.now()):
                 await self._give_up(child, f"was not ready within {self._settings.ready_timeout:g} s", answer)
@@ -92,11 +164,11 @@ class Service:
         if child is not None:
             await self._outrun(child, http)
 
-    async def _settle(self, child: Child) -> None:
+    async def _settle(self, child: Child, http: httpx2.AsyncClient) -> None:
         """What answers may be another harness's service, started in the same moment: then ours is about to fail."""
         if owns_port(child.pid, self._endpoint.port) or not await child.wait(SETTLE):
             return
-        await self._let_go(child)
+        await self._outrun(child, http)
 
     async def _outrun(self, child: Child, http: httpx2.AsyncClient) -> None:
         """It ended at start: because another harness was faster, because of a stranger, or by itself."""
@@ -128,11 +200,16 @@ class Service:
     async def _give_up(self, child: Child, what: str, answer: Answer) -> NoReturn:
         code = await child.stop()
         self._child = None
-        ending = f" with exit code {code}" if what.startswith("ended") and code is not None else ""
         problem = f" ({answer.problem})" if answer.health in (Health.OTHER, Health.SILENT) else ""
-        taken = self._taken_ports()
+        raise Failed(self._end(child, what, code, f"{problem}{self._taken_ports()}"))
+
+    def _end(self, child: Child, what: str, code: int | None, more: str = "") -> Failure:
+        """What is said of a process that is over: how it ended, and the end of its log."""
+        intended = code == INTENDED
+        how = " on purpose" if intended else f" with exit code {code}" if code is not None else ""
+        ending = how if what.startswith("ended") else ""
         log = "\n".join(child.tail()) or "(it wrote nothing)"
-        self._down(f"{what}{ending}{problem}{taken}. The end of {self._log}:\n{log}")
+        return self._failure(f"{what}{ending}{more}. The end of {self._log}:\n{log}", intended)
 
     def _taken_ports(self) -> str:
         """Its other ports that someone listens on now, when all that it started is gone."""
@@ -141,9 +218,12 @@ class Service:
         return f"; {', '.join(taken)}" if taken else ""
 
     def _stranger(self, answer: Answer) -> NoReturn:
-        port = self._endpoint.port
-        self._down(f"cannot use port {port}, which is taken by {describe_listener(port)}: {answer.problem}")
+        taken = f"cannot use port {self.port}, which is taken by {describe_listener(self.port)}: {answer.problem}"
+        raise Occupied(self._failure(taken))
 
     def _down(self, what: str) -> NoReturn:
-        details = {"service": self.name, "hosts": dict(self.hosts)}
-        raise Failed(Failure("SERVICE_DOWN", f"service `{self.name}` {what}", details=details))
+        raise Failed(self._failure(what))
+
+    def _failure(self, what: str, intended: bool = False) -> Failure:
+        details = {"service": self.name, "hosts": dict(self.hosts), **({"intended": True} if intended else {})}
+        return Failure("SERVICE_DOWN", f"service `{self.name}` {what}", details=details)

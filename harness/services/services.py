@@ -1,20 +1,27 @@
-"""All services of a project (DESIGN 4.10)."""
+"""All services of a project: started, supervised, stopped (DESIGN 4.10)."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from harness.resilience import Clock
-from harness.services.health import client
+from harness.failure import Failed, Failure
+from harness.resilience import Clock, Deadline
+from harness.services.demise import end, leash_behind
+from harness.services.health import ADDRESS, client
+from harness.services.listener import describe_listener
 from harness.services.service import Service
+from harness.services.supervision import LOOK, Supervision
 from harness.settings import ServiceSettings
 
 
 class Services:
-    """Finds or starts them, and stops what it started.
+    """Finds or starts them, starts again what dies, and stops what it started.
 
     Raises ValueError for a host or a port that is given twice. What it starts ends with this process, however that
     ends: by `stop`, by `kill`, or because the leash sees it die.
@@ -24,6 +31,9 @@ class Services:
         self._services = [Service(name, each, root=root, logs=logs, clock=clock) for name, each in settings.items()]
         self._refuse_doubles("host", (host for service in self._services for host in service.hosts))
         self._refuse_doubles("port", (port for service in self._services for port in service.hosts.values()))
+        self._clock = clock
+        self._kept = {service.name: Supervision(service, clock) for service in self._services}
+        self._watches: list[asyncio.Task[None]] = []
 
     @property
     def hosts(self) -> dict[str, int]:
@@ -35,12 +45,13 @@ class Services:
         return tuple(service.status for service in self._services)
 
     async def start(self) -> None:
-        """Make every service answer, all at once; called again, it starts those that have ended.
+        """Make every service answer, all at once, and start again what dies from now on, while the loop runs.
 
-        Raises Failed(SERVICE_DOWN), after stopping what was started.
+        Called again, it starts those that have ended. Raises Failed(SERVICE_DOWN), after stopping what was started.
         """
         if not self._services:
             return
+        await self._look_away()
         async with client() as http:
             starts = [service.start(http) for service in self._services]
             try:
@@ -52,18 +63,94 @@ class Services:
         if failures:
             await self.stop()
             raise failures[0]
+        for kept in self._kept.values():
+            kept.begin()
+            self._watches.append(asyncio.create_task(kept.watch()))
+
+    async def ready(self) -> None:
+        """Wait until every service listens, as after a crash; at most as long as one may take to start.
+
+        Raises Failed(SERVICE_DOWN) for one that is not started any more.
+        """
+        await asyncio.gather(*map(self._listening, self._services))
+
+    def explain(self, failure: Failure) -> Failure:
+        """A site that is down for good, in the place of the network error that this causes."""
+        if failure.code not in ("NET_CONNECTION_REFUSED", "CHANNEL_UNREADABLE"):
+            return failure
+        host = urlsplit(str(failure.details.get("url", ""))).hostname
+        for service in self._services:
+            down = self._kept[service.name].failure or service.told()
+            if down and (host is None or host in service.hosts):
+                return replace(down, effect=failure.effect)
+        return failure
+
+    async def end(self, name: str, *, orderly: bool) -> None:
+        """End a service on purpose; its owner starts it again. `orderly`: by SIGTERM, else by SIGKILL.
+
+        Raises Failed: SERVICE_DOWN when it does not run, INVALID_INPUT when this run has not started it.
+        """
+        service = self._named(name)
+        await self._listening(service)
+        pid = service.leash or await asyncio.to_thread(leash_behind, service.port)
+        if pid is None:
+            owner = await asyncio.to_thread(describe_listener, service.port)
+            message = (
+                f"service `{name}` is not ended: this run has not started it, it is {owner}. "
+                "End that process, and the next run starts the service itself"
+            )
+            raise Failed(Failure("INVALID_INPUT", message, details={"service": name}))
+        await end(pid, self._clock, orderly=orderly)
+
+    def ports(self, name: str) -> tuple[int, ...]:
+        """The ports of one service. Raises Failed(INVALID_INPUT) for a name that is not known."""
+        return tuple(self._named(name).hosts.values())
 
     async def stop(self) -> None:
         """End what was started here: at most five seconds. What was reused stays."""
+        await self._look_away()
         await asyncio.gather(*(service.stop() for service in self._services))
 
     def kill(self) -> None:
         """End it at once, without a loop: for `atexit` and signal handlers."""
+        for watch in self._watches:
+            with contextlib.suppress(RuntimeError):  # its loop is closed: it looks no more
+                watch.get_loop().call_soon_threadsafe(watch.cancel)
         for service in self._services:
             service.kill()
+
+    async def _look_away(self) -> None:
+        watches, self._watches = [watch for watch in self._watches if not watch.done()], []
+        for watch in watches:
+            watch.cancel()
+        await asyncio.gather(*watches, return_exceptions=True)
+
+    async def _listening(self, service: Service) -> None:
+        deadline = Deadline.after(service.patience, self._clock.now())
+        while not await _listens(service.port) and deadline.allows(LOOK, self._clock.now()):
+            if failure := self._kept[service.name].failure or service.told():
+                raise Failed(failure)
+            await self._clock.sleep(LOOK)
+
+    def _named(self, name: str) -> Service:
+        for service in self._services:
+            if service.name == name:
+                return service
+        known = ", ".join(service.name for service in self._services) or "none"
+        message = f"there is no service `{name}` in [tool.harness.services]; known services: {known}"
+        raise Failed(Failure("INVALID_INPUT", message))
 
     @staticmethod
     def _refuse_doubles(what: str, values: Iterable[str | int]) -> None:
         doubles = [str(value) for value, count in Counter(values).items() if count > 1]
         if doubles:
             raise ValueError(f"[tool.harness.services]: {what} {', '.join(doubles)} is given twice")
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(ADDRESS, port)
+    except OSError:
+        return False
+    writer.close()
+    return True

@@ -8,10 +8,9 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from harness.failure import CATALOG
-from harness.spec.expressions import expression_problems, reference_problems, unknown_channel
-from harness.spec.faults import DelayedState, Hang, Refuse
+from harness.spec.expressions import expression_problems, reference_problems
+from harness.spec.fault_checks import HOST, fault_problems, not_a_host
 from harness.spec.hiding import HIDDEN, Hide
-from harness.spec.hosts import with_scheme
 from harness.spec.marks import mark_problems
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
@@ -24,9 +23,7 @@ __all__ = ["check_spec", "check_steps", "check_suite", "strict_problems"]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
-_HOST = re.compile(r"[^\s/:?#@]+")
 SCHEMES = ("http", "https", "about")
-_WEB = ("http://", "https://", "ws://", "wss://")
 
 
 def check_spec(
@@ -102,12 +99,8 @@ def _time(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 def _domains(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     for number, name in enumerate(spec.allowed_domains):
-        if not _HOST.fullmatch(name):
-            yield _not_a_host(("allowed_domains", number), name, origin)
-
-
-def _not_a_host(path: Way, name: str, origin: Origin) -> Problem:
-    return origin.problem(path, "not a host name", expected="a host such as shop.local", found=shown(name))
+        if not HOST.fullmatch(name):
+            yield not_a_host(("allowed_domains", number), name, origin)
 
 
 def _steps_of_repairs(spec: TaskSpec, origin: Origin, folder: Path) -> Iterator[Problem]:
@@ -178,26 +171,7 @@ def _faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> 
         if spec.steps and fault.step >= len(spec.steps):
             expected = f"0 to {len(spec.steps) - 1}"
             yield origin.problem((*path, "step"), "there is no such step", expected=expected, found=shown(fault.step))
-        if isinstance(fault, Refuse) and "${" not in fault.host and not _HOST.fullmatch(fault.host):
-            yield _not_a_host((*path, "host"), fault.host, origin)
-        if isinstance(fault, Hang) and not _may_match(fault.url):
-            message = "no URL matches: the pattern is one of whole URLs"
-            yield origin.problem((*path, "url"), message, found=shown(fault.url), hint=_whole(fault.url))
-        if isinstance(fault, DelayedState) and channels is not None and fault.channel not in channels:
-            yield unknown_channel((*path, "channel"), fault.channel, channels, origin)
-
-
-def _may_match(pattern: str) -> bool:
-    """Whether a pattern can begin as a URL does. What still holds a reference may be anything from there on."""
-    literal, *rest = re.split(r"\*|\$\{", pattern.lower(), maxsplit=1)
-    return any(literal.startswith(scheme) or (rest and scheme.startswith(literal)) for scheme in _WEB)
-
-
-def _whole(pattern: str) -> str:
-    """How to write a pattern so that a URL may match it."""
-    place = pattern.rpartition("://")[2].lstrip("/")
-    begun = f"*{place}" if with_scheme(place) else f"*/{place}"
-    return f"write {with_scheme(place) or f'http://host/{place}'} or {begun}"
+        yield from fault_problems(fault, path, origin, channels)
 
 
 def _expect(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.spec.faults import FaultBase
+from harness.spec.faults import FaultBase, RequestFault, StepFault
 from harness.spec.key_type import described_type
 from harness.spec.step import StepBase
 from harness.spec.task import TaskSpec
@@ -23,7 +23,7 @@ TESTS = Path("tests/unit/spec/key_tests.json")
 """Key -> the test that fails when it stops acting; of the project's folder."""
 UNITS = (
     *("seconds", "milliseconds", "pixels", "factor", "share", "weight", "plain number", "rank", "HTTP status"),
-    *("attempts", "steps", "requests", "connections", "step number", "place in the list"),
+    *("attempts", "steps", "requests", "connections", "bytes", "occasions", "step number", "place in the list"),
 )
 _UNIT = re.compile(rf", (?:in|as a number of|as an?) (?P<unit>{'|'.join(UNITS)})\.$")
 """How the description of a number ends."""
@@ -73,9 +73,19 @@ def sections() -> tuple[Section, ...]:
     found += [_part("Every step", "steps[].", StepBase.model_json_schema(), definitions, without=("act",))]
     found += [_tagged("Acts", "steps", steps, StepBase.model_json_schema(), definitions)]
     found += _rules(definitions)
-    found += [_part("Every fault", "faults[].", FaultBase.model_json_schema(), definitions, without=("kind",))]
-    found += [_tagged("Kinds of faults", "faults", faults, FaultBase.model_json_schema(), definitions)]
+    found += _faults(faults, definitions)
     return tuple(found)
+
+
+def _faults(kinds: Mapping[str, Schema], definitions: Schema) -> Iterator[Section]:
+    """What all faults have, what those of steps and of requests have, and the kinds with what is left."""
+    every, step, request = (each.model_json_schema() for each in (FaultBase, StepFault, RequestFault))
+    yield _part("Every fault", "faults[].", every, definitions, without=("kind",))
+    yield _part("`expect` of a fault", "faults[].expect.", definitions["FaultExpect"], definitions)
+    yield _part("Faults of steps", "faults[step].", step, definitions, without=every["properties"])
+    yield _part("Faults of requests", "faults[request].", request, definitions, without=every["properties"])
+    shared = {"properties": {**request["properties"], **step["properties"]}}
+    yield _tagged("Kinds of faults", "faults", kinds, shared, definitions)
 
 
 def _part(title: str, prefix: str, model: Schema, definitions: Schema, without: Iterable[str] = ()) -> Section:
@@ -86,7 +96,7 @@ def _tagged(title: str, name: str, models: Mapping[str, Schema], base: Schema, d
     """Each model, with the keys that are not those of all."""
     keys: list[Key] = []
     for tag, model in models.items():
-        shared = [key for key, each in base["properties"].items() if each == model["properties"][key]]
+        shared = [key for key, each in base["properties"].items() if each == model["properties"].get(key)]
         tag_key = next(key for key, each in model["properties"].items() if "const" in each)
         keys.append(Key(f"{name}[{tag}]", "", "", "", model["description"].splitlines()[0]))
         keys += _keys(f"{name}[{tag}].", model, definitions, frozenset([*shared, tag_key]))

@@ -16,6 +16,7 @@ _PARTS = {
     "FallbackPlan": "mapping",
     "Budget": "mapping",
     "Expect": "mapping",
+    "FaultExpect": "mapping",
     "StateBinding": "places",
     "ScoringCheckpoint": "parts",
     "Repair": "repairs",

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from harness.spec.checks import check_spec, strict_problems
 from harness.spec.complaints import complaints, stray_keys
 from harness.spec.directory import Gathered, gather
+from harness.spec.fault_plan import is_fault_plan
 from harness.spec.loaded import SPEC_FILE, Loaded
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, SpecError
@@ -31,7 +32,7 @@ _SKIPPED = ("__pycache__", "node_modules")
 def is_task_file(path: Path, patterns: Sequence[str] = ()) -> bool:
     """Whether a file found in a folder is a task. `patterns`: more names, such as `*.spec.yaml` or `flows/*.json`."""
     name = path.name
-    return (
+    return not is_fault_plan(path) and (
         name.lower().endswith(SUFFIXES)
         or name == SPEC_FILE
         or any(path.match(pattern) or fnmatch(name, pattern) for pattern in patterns)

@@ -15,6 +15,8 @@ from harness.spec.steps import Option, Step
 from harness.spec.task import TaskSpec
 
 WARNINGS = (
+    "fault_not_met",
+    "fault_not_as_expected",
     "network_error_recovered",
     "assertion_retry_success",
     "fallback_selector_used",

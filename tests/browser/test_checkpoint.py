@@ -329,7 +329,7 @@ def test_pages_in_their_order_and_the_current_one(run: Any, stage: Stage) -> Non
         await passed(session, {"act": "type", "selector": "#name", "value": "Ada"})
         assert await session.text("#hello", None, 1) == "Hello Ada"
         assert await pages[0].evaluate("sessionStorage.length") == 0, "every page has its own"
-        assert await session.renew(10) is None
+        assert await session.renew(Failure("STEP_TIMEOUT", "late", tainted=True), 10) is None
         assert session.url == saved.url
 
     run(body())
@@ -570,7 +570,7 @@ def test_the_session_goes_on(run: Any, stage: Stage, tmp_path: Path) -> None:
         assert session._tab.passwords == {SHOP}
         assert session._tab.traced
         session._tab.passwords.add(OTHER)
-        assert await session.renew(10) is None
+        assert await session.renew(Failure("STEP_TIMEOUT", "late", tainted=True), 10) is None
         assert session.requests == 3
         assert session._tab.passwords == {SHOP, OTHER}
         assert session._scene(1).logins == {SHOP, OTHER}

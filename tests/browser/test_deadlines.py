@@ -92,7 +92,7 @@ def test_endless_dialogs(run: Any, stage: Stage) -> None:
         assert (failure.code, failure.tainted) == ("DIALOG_BLOCKED", True)
         assert 0 < len(failure.details["dialogs"]) <= DIALOGS
         with at_most(5):
-            assert await session.renew(5) is None
+            assert await session.renew(failure, 5) is None
         await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
 
     run(body())
@@ -141,9 +141,9 @@ def test_stopped_browser_is_replaced(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at(hosts={SHOP: stage.site.port})
         _signal_tree(session._chromium.pid, signal.SIGSTOP)
-        await timed(session, {"act": "click", "selector": "#plain"})
+        failure = await timed(session, {"act": "click", "selector": "#plain"})
         with at_most(10):
-            assert await session.renew(10) is None
+            assert await session.renew(failure, 10) is None
         await passed(session, {"act": "click", "selector": "#plain"})
 
     run(body())

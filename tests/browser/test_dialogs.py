@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.failure import Failure
 from tests.browser.stage import SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -133,7 +134,7 @@ def test_a_prepared_answer_outlives_the_page_it_was_prepared_on(run: Any, stage:
         await passed(session, {"act": "dialog", "value": "dismiss"})
         saved = await session.save(5)
         if how == "renew":
-            assert await session.renew(10) is None
+            assert await session.renew(Failure("STEP_TIMEOUT", "it took too long", tainted=True), 10) is None
         else:
             await passed(session, {"act": "click", "selector": "#confirm"})
             assert await session.restore(saved, 15, restart=False) == ()

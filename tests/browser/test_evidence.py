@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
+from harness.failure import Failure
 from harness.ports import Evidence
 from harness.recovery import FULL, NOTHING
 from tests.browser.stage import SHOP, Stage, failed, passed
@@ -161,7 +162,7 @@ def test_a_crashed_page(run: Any, stage: Stage) -> None:
 def test_the_har_goes_on_after_a_renewal(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/saved")
-        assert await session.renew(5) is None
+        assert await session.renew(Failure("BROWSER_CRASHED", "gone", tainted=True), 5) is None
         await passed(session, {"act": "open", "url": f"http://{SHOP}/inner"})
         folder = folder_of(stage)
         await session.evidence(FULL, folder)

@@ -62,7 +62,7 @@ def test_garbage_instead_of_http(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.session()
         failure = await failed(session, {"act": "open", "url": f"http://127.0.0.1:{stage.site.port}/garbage"}, within=2)
-        assert (failure.code, failure.details["net_error"]) == ("NET_FAILED", "net::ERR_INVALID_HTTP_RESPONSE")
+        assert (failure.code, failure.details["net_error"]) == ("NET_PROTOCOL", "net::ERR_INVALID_HTTP_RESPONSE")
 
     run(body())
 
@@ -82,7 +82,7 @@ def test_offline(run: Any, stage: Stage) -> None:
         ("400", "HTTP_CLIENT_ERROR", 400, None),
         ("401", "AUTHENTICATION_FAILED", 401, None),
         ("403", "AUTHENTICATION_FAILED", 403, None),
-        ("404?empty=1", "HTTP_CLIENT_ERROR", 404, None),
+        ("404?empty=1", "HTTP_NOT_FOUND", 404, None),
         ("429?retry=7", "HTTP_RATE_LIMITED", 429, 7.0),
         ("500", "HTTP_SERVER_ERROR", 500, None),
         ("502", "HTTP_UNAVAILABLE", 502, None),
@@ -318,7 +318,7 @@ def test_page_crash_and_what_comes_after(run: Any, stage: Stage) -> None:
         text = await session.text("#out", None, 0.5)
         assert isinstance(text, Failure)
         assert text.code == "PAGE_CRASHED"
-        assert await session.renew(5) is None
+        assert await session.renew(failure, 5) is None
         who = await passed(session, {"act": "api", "url": f"http://{SHOP}/whoami"})
         assert "sid=s3cret" in who.details["body"]["cookie"]
 
@@ -331,7 +331,7 @@ def test_page_that_closes_itself(run: Any, stage: Stage) -> None:
         await session._tab.page.close()
         failure = await failed(session, {"act": "click", "selector": "#plain"})
         assert (failure.code, failure.tainted) == ("PAGE_CLOSED", True)
-        assert await session.renew(5) is None
+        assert await session.renew(failure, 5) is None
         await passed(session, {"act": "click", "selector": "#plain"})
 
     run(body())
@@ -343,7 +343,7 @@ def test_browser_killed(run: Any, stage: Stage) -> None:
         os.kill(session._chromium.pid, signal.SIGKILL)
         failure = await failed(session, {"act": "click", "selector": "#plain"}, within=2)
         assert (failure.code, failure.tainted) == ("BROWSER_CRASHED", True)
-        assert await session.renew(10) is None
+        assert await session.renew(failure, 10) is None
         await passed(session, {"act": "click", "selector": "#plain"})
 
     run(body())
@@ -362,7 +362,7 @@ def test_driver_killed(run: Any, stage: Stage) -> None:
             os.kill(own._driver.pid, signal.SIGKILL)
             failure = await failed(session, {"act": "click", "selector": "#plain"}, within=2)
             assert (failure.code, failure.tainted) == ("DRIVER_GONE", True)
-            assert await session.renew(10) is None
+            assert await session.renew(failure, 10) is None
             await passed(session, {"act": "click", "selector": "#plain"})
         finally:
             await own.close()

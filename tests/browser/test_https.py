@@ -14,19 +14,13 @@ import psutil
 import pytest
 
 from harness.browser import Browsers, SessionRequest
-from harness.failure import Effect, Failed
-from harness.faults import prepare
+from harness.failure import Effect, Failed, Failure
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
-from harness.spec.faults import Hang, Refuse
 from tests.browser.shop import BIG, Shop
 from tests.browser.stage import DEAD, EVIL, OTHER, SHOP, Stage, failed, passed
 
 ROOT = Path(__file__).parents[2]
-
-
-async def written(*_: Any) -> None:
-    """No fault of these tests writes a value."""
 
 
 def test_a_page_is_a_real_https_page(run: Any, stage: Stage) -> None:
@@ -207,46 +201,13 @@ def test_a_date_far_from_the_certificates(run: Any, stage: Stage) -> None:
     run(body())
 
 
-def test_a_refusal_is_counted_and_ends(run: Any, stage: Stage) -> None:
-    async def body() -> None:
-        fault = Refuse(host=SHOP, connections=2)
-        injector = await prepare([fault], hosts=stage.hosts, write=written, clock=SystemClock())
-        session = await stage.session(hosts=injector.hosts, on_request_failed=injector.request_failed)
-        step = {"act": "open", "url": f"https://{SHOP}/saved"}
-        await passed(session, step)
-        await injector.before_step(0)
-        for _ in range(2):
-            assert (await failed(session, step, within=4)).code == "NET_CONNECTION_RESET"
-        await passed(session, step)
-        assert injector.problems == []
-        await injector.close()
-
-    run(body())
-
-
-def test_a_request_may_hang(run: Any, stage: Stage) -> None:
-    """The gate stands behind the end of TLS: there the request is one of http."""
-
-    async def body() -> None:
-        fault = Hang(url="http://*/saved", seconds=0.5)
-        injector = await prepare([fault], hosts=stage.hosts, write=written, clock=SystemClock())
-        session = await stage.session(hosts=injector.hosts)
-        await injector.before_step(0)
-        failure = await failed(session, {"act": "open", "url": f"https://{SHOP}/saved"}, within=4)
-        assert failure.code == "NET_EMPTY_RESPONSE"
-        await passed(session, {"act": "open", "url": f"https://{SHOP}/inner"})
-        await injector.close()
-
-    run(body())
-
-
 def test_a_page_loaded_in_a_restarted_browser(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.session(hosts={SHOP: stage.site.port})
         await passed(session, {"act": "open", "url": f"https://{SHOP}/saved"})
         before = session._chromium
         before.kill()
-        assert await session.renew(15) is None
+        assert await session.renew(Failure("BROWSER_CRASHED", "it was killed"), 15) is None
         assert session._chromium is not before
         assert session.url == f"https://{SHOP}/saved"
         await passed(session, {"act": "wait", "selector": "#ok"})

@@ -99,7 +99,7 @@ def test_several_pages_of_one_name(run: Any, stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("button", "code", "url", "method"),
     [
-        ("#missing", "HTTP_CLIENT_ERROR", f"http://{SHOP}/status/404", "GET"),
+        ("#missing", "HTTP_NOT_FOUND", f"http://{SHOP}/status/404", "GET"),
         ("#down", "HTTP_UNAVAILABLE", f"http://{SHOP}/status/503?retry=1", "GET"),
         ("#posted", "HTTP_UNAVAILABLE", f"http://{SHOP}/status/503", "POST"),
         ("#refused", "NET_CONNECTION_REFUSED", f"http://{DEAD}/", "GET"),
@@ -142,7 +142,7 @@ def test_a_page_that_does_not_answer_itself(run: Any, stage: Stage) -> None:
         await session._tab.page.evaluate("() => { window.open('http://other.test/parse-loop', '_blank', 'noopener') }")
         failure = await failed(session, {"act": "switch_page", "value": 1}, within=2, patience=1)
         assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
-        assert await session.renew(10) is None
+        assert await session.renew(failure, 10) is None
         assert await session.text("h1", None, 2) == "Windows"
 
     run(body())

@@ -17,7 +17,7 @@ from harness.engine import run_task
 from harness.events import Event
 from harness.failure import Failed, Failure, Outcome, Passed
 from harness.ports import Evidence, Kept, Observation, Ports, Snapshot, Stage
-from harness.record import TaskResult
+from harness.record import MetFault, TaskResult
 from harness.recovery import Capture
 from harness.report import ErrorReport
 from harness.settings import Settings
@@ -64,7 +64,7 @@ class FakeSession:
     saved: list[float] = field(default_factory=list)
     restored: list[tuple[Any, bool]] = field(default_factory=list)
     restoring: Any = ()
-    """What `restore` answers: differences, or a Failure."""
+    """What `restore` answers: differences, or a Failure; of a list, one after the other."""
     saving: Failure | None = None
 
     async def perform(self, step: Any, within: float, patience: float) -> Outcome:
@@ -76,6 +76,9 @@ class FakeSession:
             self.clock.time += patience if reply.code == "ELEMENT_NOT_FOUND" else 0
             self.clock.time += within if reply.code == "STEP_TIMEOUT" else 0
         return reply
+
+    async def passed(self, index: int) -> None:
+        return
 
     async def text(self, selector: str, frame: str | None, patience: float) -> str | Failure:
         value = self._page(f"text {selector}")
@@ -96,7 +99,7 @@ class FakeSession:
         self.files = (*self.files, path)
         return path
 
-    async def renew(self, within: float) -> Failure | None:
+    async def renew(self, failure: Failure, within: float) -> Failure | None:
         self.renewed += 1
         return None
 
@@ -108,7 +111,8 @@ class FakeSession:
 
     async def restore(self, saved: Any, within: float, *, restart: bool) -> tuple[str, ...] | Failure:
         self.restored.append((saved, restart))
-        return cast("tuple[str, ...] | Failure", self.restoring)
+        answer = self.restoring.pop(0) if isinstance(self.restoring, list) else self.restoring
+        return cast("tuple[str, ...] | Failure", answer)
 
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
         return Observation(url=self.url or "", title="", aria="")
@@ -168,10 +172,20 @@ class FakeWorld:
 @dataclass
 class FakeInjector:
     armed: list[int] = field(default_factory=list)
+    injected: int = 0
+    """Losses that a fault has made."""
     closed: bool = False
 
-    async def before_step(self, index: int) -> None:
+    async def before_step(self, index: int, step: Any) -> None:
         self.armed.append(index)
+
+    def claim(self) -> bool:
+        claimed = self.injected > 0
+        self.injected -= claimed
+        return claimed
+
+    def met(self) -> tuple[MetFault, ...]:
+        return ()
 
     async def close(self) -> None:
         self.closed = True
@@ -232,8 +246,8 @@ class Theatre:
             self.clock,
             self.events.append,
             Random(0).random,
-            self.ask,
-            self.repair,
+            ask=self.ask,
+            repair=self.repair,
         )
 
     def plan(self, **spec: Any) -> Any:

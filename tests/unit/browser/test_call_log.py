@@ -35,3 +35,36 @@ def test_the_browsers_own_log_is_cut_off() -> None:
     log = CallLog.of(HEAD + "Browser logs:\n<launching> performing click action")
     assert log.effect is Effect.NONE
     assert log.tail == ['waiting for locator("#b")']
+
+
+DRAG = "Locator.drag_to: Timeout 900ms exceeded.\nCall log:\n  - attempting move and down action\n"
+DOWN = (
+    DRAG + "    - performing move and down action\n    - move and down action done\n  - attempting move and up action\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "dragging", "effect"),
+    [
+        (DOWN + "    - <i>x</i> intercepts pointer events\n", True, Effect.POSSIBLE),
+        (DOWN + "    - performing move and up action\n    - move and up action done\n", False, Effect.DONE),
+        (FOUND, False, Effect.NONE),
+    ],
+)
+def test_a_drag_is_done_when_the_pointer_lets_go(message: str, dragging: bool, effect: Effect) -> None:
+    log = CallLog.of(message)
+    assert (log.dragging, log.effect) == (dragging, effect)
+
+
+@pytest.mark.parametrize(
+    ("message", "untouched"),
+    [
+        (HEAD, True),
+        (FOUND, True),
+        (FOUND + "    - performing click action\n", False),
+        (HEAD + "    - locator resolved to <form></form>\n", False),
+        ("Locator.click: Target page, context or browser has been closed", False),
+    ],
+)
+def test_untouched_is_what_was_still_waited_for(message: str, untouched: bool) -> None:
+    assert CallLog.of(message).untouched is untouched

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.browser.exchange import Exchange
-from harness.browser.har import BODY_CHARACTERS, load, merged, of_exchanges
+from harness.browser.har import BODY_CHARACTERS, Chapter, load, merged, of_exchanges, whole
 
 
 def entry(url: str, text: str) -> dict[str, Any]:
@@ -51,3 +51,15 @@ def test_a_har_of_what_was_seen() -> None:
     assert entries[0]["response"]["status"] == 200
     assert entries[0]["response"]["content"]["mimeType"] == "text/html"
     assert (entries[1]["response"]["status"], entries[1]["response"]["_failureText"]) == (-1, "net::ERR_FAILED")
+
+
+def test_contexts_that_wrote_nothing_are_told_by_the_watch(tmp_path: Path) -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    written = {"entries": [{"request": {"url": "http://b/"}}], "browser": {"name": "chromium"}}
+    (tmp_path / "second").write_text(json.dumps({"log": written}))
+    lost = Chapter(tmp_path / "first", [Exchange("http://a/", "GET", start, status=200)])
+    log = whole([lost, Chapter(tmp_path / "second", [])])["log"]
+    assert [entry["request"]["url"] for entry in log["entries"]] == ["http://a/", "http://b/"]
+    assert log["browser"] == {"name": "chromium"}
+    assert log["comment"].startswith("of 1 requests only what was seen of them")
+    assert "comment" not in whole([Chapter(tmp_path / "second", [])])["log"]

@@ -12,8 +12,10 @@ from harness.browser.network import (
     REFUSED_STATUSES,
     api_failure,
     code_of,
+    names_cause,
     net_error,
     net_failure,
+    refuses,
     retry_after,
     status_failure,
 )
@@ -32,7 +34,13 @@ NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
         ("ERR_SSL_PROTOCOL_ERROR", "NET_TLS"),
         ("ERR_BLOCKED_BY_CLIENT", "NET_BLOCKED"),
         ("ERR_CONNECTION_TIMED_OUT", "NET_TIMEOUT"),
-        ("ERR_PROXY_CONNECTION_FAILED", "NET_FAILED"),
+        ("ERR_PROXY_CONNECTION_FAILED", "NET_PROXY"),
+        ("ERR_TUNNEL_CONNECTION_FAILED", "NET_PROXY"),
+        ("ERR_INVALID_HTTP_RESPONSE", "NET_PROTOCOL"),
+        ("ERR_RESPONSE_HEADERS_TOO_BIG", "NET_PROTOCOL"),
+        ("ERR_ADDRESS_UNREACHABLE", "NET_UNREACHABLE"),
+        ("ERR_CERT_COMMON_NAME_INVALID", "NET_TLS"),
+        ("ERR_SOCKS_CONNECTION_FAILED", "NET_PROXY"),
         ("ERR_NEVER_HEARD_OF", "NET_FAILED"),
     ],
 )
@@ -70,6 +78,11 @@ def test_net_error_is_found_in_any_text() -> None:
         ("Timeout 2500ms exceeded.", "NET_TIMEOUT", Effect.POSSIBLE),
         ("getaddrinfo ENOTFOUND nowhere", "NET_DNS", Effect.NONE),
         ("self-signed certificate", "NET_TLS", Effect.NONE),
+        ("connect EHOSTUNREACH 10.0.0.1:80", "NET_UNREACHABLE", Effect.NONE),
+        ("Parse Error: Expected HTTP/", "NET_PROTOCOL", Effect.POSSIBLE),
+        ("Parse Error: Invalid character in chunk size", "NET_CONNECTION_RESET", Effect.POSSIBLE),
+        ("failed to decompress 'gzip' encoding", "NET_PROTOCOL", Effect.POSSIBLE),
+        ("Invalid URL", "INVALID_INPUT", Effect.NONE),
         ("something new", "NET_FAILED", Effect.POSSIBLE),
     ],
 )
@@ -109,6 +122,40 @@ def test_a_refusal_is_never_retried(status: int) -> None:
     assert failure is not None
     assert (failure.code, failure.effect) == ("AUTHENTICATION_FAILED", Effect.DONE)
     assert (failure.retryable, failure.retry_after) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "retryable"),
+    [
+        (400, "HTTP_CLIENT_ERROR", False),
+        (404, "HTTP_NOT_FOUND", False),
+        (410, "HTTP_NOT_FOUND", False),
+        (407, "AUTHENTICATION_FAILED", False),
+        (408, "HTTP_TIMEOUT", True),
+        (429, "HTTP_RATE_LIMITED", True),
+        (501, "HTTP_SERVER_ERROR", True),
+        (504, "HTTP_UNAVAILABLE", True),
+    ],
+)
+def test_statuses_that_are_treated_differently(status: int, code: str, retryable: bool) -> None:
+    failure = status_failure(status, "http://a/", {}, NOW)
+    assert failure is not None
+    assert (failure.code, failure.retryable) == (code, retryable)
+
+
+def test_which_pages_fail_the_act_that_opened_them() -> None:
+    assert [status for status in range(400, 600) if refuses(status)] == [401, 403, 429, 502, 503, 504]
+
+
+def test_which_pages_tell_why_an_element_is_not_there() -> None:
+    told = [status for status in range(200, 500) if names_cause(status)]
+    assert told == [401, 403, 404, 407, 408, 410, 429]
+    assert all(names_cause(status) for status in range(500, 600))
+
+
+def test_a_proxy_that_asks_for_a_login_has_a_status() -> None:
+    failure = net_failure("ERR_UNEXPECTED_PROXY_AUTH", "http://a/")
+    assert (failure.code, failure.details["status"], failure.effect) == ("AUTHENTICATION_FAILED", 407, Effect.NONE)
 
 
 @given(st.integers(400, 599))

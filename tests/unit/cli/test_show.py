@@ -173,7 +173,7 @@ def test_what_the_failure_found_is_told(tmp_path: Path) -> None:
     text = "\n".join(lines)
     assert "  expected: null\n  actual:   one\n    two\n" in text
     assert "  matches:\n    <a>1</a>\n    <a>2</a>\n" in text
-    assert "  faults injected by the task:\n    shop.local is refused\n" in text
+    assert "  faults injected:\n    shop.local is refused\n" in text
 
 
 def test_what_is_not_of_the_last_run_is_marked(tmp_path: Path) -> None:

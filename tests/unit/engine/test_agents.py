@@ -177,7 +177,45 @@ def test_what_an_agent_fails_with_at_the_page_keeps_its_code() -> None:
     agent = listed(OPEN)
     agent.looks = True
     result = play(agent, theatre)
-    assert (failure(result).code, failure(result).message) == ("PAGE_UNRESPONSIVE", "the page hangs")
+    assert failure(result).code == "PAGE_UNRESPONSIVE"
+    assert failure(result).message.startswith("the page hangs; page or browser were lost 3 times")
+
+
+def test_a_browser_lost_while_the_agent_looks_is_got_over_as_any_other() -> None:
+    theatre = Theatre()
+    looks: list[int] = []
+
+    async def look(within: float, *, screenshot: bool) -> Observation:
+        looks.append(1)
+        if len(looks) == 2:
+            raise Failed(Failure("BROWSER_CRASHED", "gone", tainted=True))
+        return Observation(url="", title="", aria="")
+
+    theatre.session.observe = look  # type: ignore[method-assign]
+    agent = Told(lambda history: OPEN if len(history) < 2 else None)
+    agent.looks = True
+    result = play(agent, theatre, error_recovery={"on_browser_crash": "restart_task"})
+    assert result.ok
+    assert [warning.type for warning in result.warnings] == ["browser_restarted", "checkpoint_restored"]
+    assert [record.step.act for record in result.history] == ["open", "observe", "open", "open"]
+
+
+def test_a_browser_lost_while_the_agent_looks_ends_a_task_without_a_checkpoint() -> None:
+    theatre = Theatre()
+
+    async def gone(within: float, *, screenshot: bool) -> Observation:
+        raise Failed(Failure("BROWSER_CRASHED", "gone", tainted=True))
+
+    agent = listed(OPEN, OPEN)
+    result_of_first = agent.say
+
+    def say(history: History) -> Any:
+        theatre.session.observe = gone  # type: ignore[method-assign]
+        return result_of_first(history)
+
+    agent.say, agent.looks = say, True
+    result = play(agent, theatre)
+    assert (failure(result).code, result.failed_index) == ("BROWSER_CRASHED", 1)
 
 
 def test_an_agent_may_get_over_a_page_that_cannot_be_looked_at() -> None:

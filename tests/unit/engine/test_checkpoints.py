@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -135,11 +136,11 @@ def test_a_checkpoint_that_cannot_be_taken_is_told_and_the_one_before_serves() -
     assert "checkpoint_not_saved" in types(result)
 
 
-def test_faults_are_armed_once_for_a_step_that_is_done_again() -> None:
+def test_the_faults_are_asked_at_every_step_that_begins_also_again() -> None:
     theatre = Theatre()
     theatre.session.script = [Passed(), LATE]
     play(theatre, checkpoints=[1])
-    assert theatre.injector.armed == [0, 1, 2, 3]
+    assert theatre.injector.armed == [0, 1, 1, 2, 3]
 
 
 WRITE = click("#buy", effect="write", done_when="json('env', 'bought') == true")
@@ -223,13 +224,91 @@ def test_a_lost_browser_starts_again_from_the_checkpoint() -> None:
     assert types(result) == ["browser_restarted", "checkpoint_restored"]
 
 
-def test_without_a_checkpoint_a_lost_browser_starts_from_the_first_step() -> None:
+def test_without_a_checkpoint_a_lost_browser_ends_the_task() -> None:
     theatre = Theatre()
     theatre.session.script = [Passed(), CRASH]
     result = play(theatre, error_recovery=CRASHES)
+    assert acts(theatre) == ["#a", "#b"]
+    assert theatre.session.restored == []
+    assert result.failure is not None
+    assert (result.failure.code, result.failed_index) == ("BROWSER_CRASHED", 1)
+    assert result.failure.message == "gone; there is no checkpoint at or before step 1"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "details"),
+    [("restart_task", {}), ("restart_from_checkpoint", {"innocent": True}), (None, {"shared": True})],
+)
+def test_a_task_begins_again_that_says_so_or_may_not_be_to_blame(
+    strategy: str | None, details: dict[str, bool]
+) -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), replace(CRASH, details=details)]
+    result = play(theatre, error_recovery={"on_browser_crash": strategy} if strategy else {})
     assert acts(theatre) == ["#a", "#b", "#a", "#b", "#c", "#d"]
     assert theatre.session.restored == [(None, True)]
     assert result.ok
+    assert types(result) == ["browser_restarted", "checkpoint_restored"]
+
+
+@pytest.mark.parametrize("details", [{"innocent": True}, {"injected": True}])
+def test_a_loss_that_others_made_does_not_count(details: dict[str, bool]) -> None:
+    theatre = Theatre()
+    theatre.session.script = [replace(CRASH, details=details)] * 4 + [CRASH, CRASH]
+    result = play(theatre, error_recovery={"on_browser_crash": "restart_task"})
+    assert result.ok
+    assert acts(theatre)[:7] == ["#a"] * 7
+
+
+def test_a_loss_that_a_fault_has_made_is_told_apart_once() -> None:
+    theatre = Theatre()
+    theatre.injector.injected = 1
+    theatre.session.script = [CRASH, CRASH]
+    result = play(theatre, error_recovery={"on_browser_crash": "restart_task"})
+    outcomes = [attempt.outcome.details for record in result.history for attempt in record.attempts]
+    assert [details.get("injected", False) for details in outcomes[:3]] == [True, False, False]
+
+
+HUNG = Failure("PAGE_UNRESPONSIVE", "hangs", tainted=True)
+PAGE_CRASH = Failure("PAGE_CRASHED", "crashed", tainted=True)
+
+
+def test_a_page_that_hangs_is_freed_and_the_step_done_again_before_the_task_goes_back() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), Passed(), HUNG, HUNG]
+    result = play(theatre, checkpoints=[1], error_recovery={})
+    assert acts(theatre) == ["#a", "#b", "#c", "#c", "#b", "#c", "#d"]
+    assert theatre.session.renewed == 1
+    assert [restart for _, restart in theatre.session.restored] == [False]
+    assert result.ok
+
+
+def test_a_page_that_hangs_again_without_a_checkpoint_ends_the_task() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), HUNG, HUNG]
+    result = play(theatre, error_recovery={})
+    assert acts(theatre) == ["#a", "#b", "#b"]
+    assert result.failure is not None
+    assert (result.failure.code, result.failure.type) == ("PAGE_UNRESPONSIVE", "timeout_step")
+
+
+@pytest.mark.parametrize(("checkpoints", "acted", "renewed"), [([1], "abcbcd", 0), ([], "abccd", 1)])
+def test_a_page_that_crashed_goes_back_or_is_opened_again(checkpoints: list[int], acted: str, renewed: int) -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), Passed(), PAGE_CRASH]
+    result = play(theatre, checkpoints=checkpoints, error_recovery={})
+    assert acts(theatre) == [f"#{name}" for name in acted]
+    assert theatre.session.renewed == renewed
+    assert result.ok
+
+
+def test_the_third_hang_within_five_minutes_is_permanent() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), HUNG, HUNG, HUNG]
+    result = play(theatre, checkpoints=[1], error_recovery={})
+    assert acts(theatre) == ["#a", "#b", "#b", "#b"]
+    assert result.failure is not None
+    assert "3 times within 5 minutes" in result.failure.message
 
 
 def test_the_third_crash_within_five_minutes_is_permanent() -> None:

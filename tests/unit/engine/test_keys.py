@@ -10,9 +10,6 @@ import pytest
 from harness.failure import Failure, Passed
 from harness.record import TaskResult
 from tests.unit.fakes import Theatre
-from tests.unit.faults.conftest import talk
-from tests.unit.faults.test_injector import get
-from tests.unit.faults.test_injector import stage as faulty
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")
 CLICK = {"act": "click", "selector": "#a"}
@@ -160,18 +157,3 @@ def test_an_assertion_is_read_in_its_frame() -> None:
     theatre.session.text = text  # type: ignore[method-assign]
     assert play(theatre, steps=[{"act": "assert", "selector": "#x", "frame": "#inner", "value": "done"}]).ok
     assert asked == [("#x", "#inner")]
-
-
-def test_requests_hang_as_long_and_as_often_as_their_fault_says() -> None:
-    async def main() -> None:
-        async with faulty({"kind": "hang", "url": "*/pay", "seconds": 7, "times": 1}) as play:
-            await play.injector.before_step(0)
-            asking = asyncio.create_task(talk(play.port, get("/pay")))
-            await play.clock.sleeper()
-            assert [at for at, _ in play.clock.sleepers] == [7]
-            async with asyncio.timeout(20):
-                assert b"200 OK" in await talk(play.port, get("/pay"))
-            await play.clock.advance(7)
-            assert await asking == b""
-
-    asyncio.run(main())

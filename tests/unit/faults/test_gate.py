@@ -1,4 +1,4 @@
-"""The gate: what it lets through, what it refuses, what it holds."""
+"""The gate: what it lets through, and what it refuses. What struck requests get is in test_answers."""
 
 from __future__ import annotations
 
@@ -10,29 +10,28 @@ import socket
 import httpx2
 import pytest
 
-from harness.faults.gate import Gate, Hold, Site
+from harness.faults.gate import Gate, Site, Struck
 from harness.faults.stream import Stream
+from harness.spec.faults import Empty, Hang, SocketFault
 from tests.unit.faults.conftest import FakeSite, ManualClock, refuses, site, talk, until
 
 BIG = os.urandom(10_000_000)
 CLOCK = ManualClock()
 
 
-def gate(fake: FakeSite, hold: Hold | None = None, clock: ManualClock = CLOCK) -> Gate:
-    made = Gate(Site("shop.local", fake.port), clock, hold)
+def gate(fake: FakeSite, struck: Struck | None = None, clock: ManualClock = CLOCK, *, looks: bool = True) -> Gate:
+    made = Gate(Site("shop.local", fake.port), clock, looks=looks)
+    if struck is not None:
+        made.struck = struck
     made.listen()
     return made
 
 
-def nothing(_urls: tuple[str, ...]) -> float | None:
-    return None
-
-
-@pytest.mark.parametrize("hold", [None, nothing])
-def test_ten_megabytes_pass_unchanged_in_both_directions(hold: Hold | None) -> None:
+@pytest.mark.parametrize("looks", [False, True])
+def test_ten_megabytes_pass_unchanged_in_both_directions(looks: bool) -> None:
     async def main() -> None:
         async with site() as fake, httpx2.AsyncClient(trust_env=False, timeout=30) as http:
-            between = gate(fake, hold)
+            between = gate(fake, looks=looks)
             url = f"http://127.0.0.1:{between.port}/upload"
             assert (await http.post(url, content=BIG)).text == hashlib.sha256(BIG).hexdigest()
             fake.answer = BIG
@@ -42,11 +41,11 @@ def test_ten_megabytes_pass_unchanged_in_both_directions(hold: Hold | None) -> N
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(("hold", "connections"), [(None, 1), (nothing, 3)])
-def test_clients_that_keep_connections(hold: Hold | None, connections: int) -> None:
+@pytest.mark.parametrize(("looks", "connections"), [(False, 1), (True, 3)])
+def test_clients_that_keep_connections(looks: bool, connections: int) -> None:
     async def main() -> None:
         async with site() as fake, httpx2.AsyncClient(trust_env=False) as http:
-            between = gate(fake, hold)
+            between = gate(fake, looks=looks)
             for number in range(3):
                 answer = await http.post(f"http://127.0.0.1:{between.port}/{number}", content=b"x")
                 assert answer.text == hashlib.sha256(b"x").hexdigest()
@@ -60,7 +59,7 @@ def test_clients_that_keep_connections(hold: Hold | None, connections: int) -> N
 def test_only_the_connection_headers_of_a_request_change() -> None:
     async def main() -> None:
         async with site() as fake:
-            between = gate(fake, nothing)
+            between = gate(fake)
             head = b"POST /a?b=c HTTP/1.1\r\nHost: shop.local\r\nConnection: keep-alive\r\nContent-Length: 2"
             await talk(between.port, head + b"\r\n\r\nhi")
             kept = b"POST /a?b=c HTTP/1.1\r\nHost: shop.local\r\nContent-Length: 2\r\nConnection: close\r\n\r\n"
@@ -70,10 +69,32 @@ def test_only_the_connection_headers_of_a_request_change() -> None:
     asyncio.run(main())
 
 
+def test_a_client_learns_that_its_connection_ends_also_when_the_site_keeps_it() -> None:
+    async def main() -> None:
+        async def keep(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=5\r\nContent-Length: 2\r\n\r\nhi")
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(keep, "127.0.0.1", 0)
+        between = gate(FakeSite(server.sockets[0].getsockname()[1]))
+        reader, writer = await asyncio.open_connection("127.0.0.1", between.port)
+        writer.write(b"GET / HTTP/1.1\r\n\r\n")
+        expected = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi"
+        assert await reader.readexactly(len(expected)) == expected
+        writer.close()
+        await until(lambda: not between._connections)
+        await between.close()
+        server.close()
+
+    asyncio.run(main())
+
+
 def test_an_upgrade_passes_untouched_both_ways() -> None:
     async def main() -> None:
         async with site() as fake:
-            between = gate(fake, nothing)
+            between = gate(fake)
             reader, writer = await asyncio.open_connection("127.0.0.1", between.port)
             head = b"GET /ws HTTP/1.1\r\nHost: shop.local\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n"
             writer.write(head)
@@ -100,7 +121,7 @@ def test_what_is_not_http_passes_as_it_is(raw: bytes) -> None:
             writer.close()
 
         server = await asyncio.start_server(echo, "127.0.0.1", 0)
-        between = gate(FakeSite(server.sockets[0].getsockname()[1]), nothing)
+        between = gate(FakeSite(server.sockets[0].getsockname()[1]))
         reader, writer = await asyncio.open_connection("127.0.0.1", between.port)
         writer.write(raw)
         writer.write_eof()
@@ -130,7 +151,7 @@ def test_a_slow_client_slows_the_site_down() -> None:
                 writer.close()
 
         server = await asyncio.start_server(flood, "127.0.0.1", 0)
-        between = gate(FakeSite(server.sockets[0].getsockname()[1]))
+        between = gate(FakeSite(server.sockets[0].getsockname()[1]), looks=False)
         reader, writer = await asyncio.open_connection("127.0.0.1", between.port, limit=1000)
         await reader.read(1000)
         before = -1
@@ -156,7 +177,7 @@ def test_an_early_answer_reaches_a_client_that_still_sends() -> None:
             writer.close()
 
         server = await asyncio.start_server(reject, "127.0.0.1", 0)
-        between = gate(FakeSite(server.sockets[0].getsockname()[1]), nothing)
+        between = gate(FakeSite(server.sockets[0].getsockname()[1]))
         request = b"POST / HTTP/1.1\r\nHost: shop.local\r\nContent-Length: 10000000\r\n\r\n" + BIG
         assert (await talk(between.port, request)).startswith(b"HTTP/1.1 413")
         await between.close()
@@ -174,7 +195,7 @@ def test_a_connection_that_the_site_breaks_off_is_broken_off() -> None:
             Stream(reader, writer).reset()
 
         server = await asyncio.start_server(break_off, "127.0.0.1", 0)
-        between = gate(FakeSite(server.sockets[0].getsockname()[1]), nothing)
+        between = gate(FakeSite(server.sockets[0].getsockname()[1]))
         with pytest.raises(ConnectionResetError):
             await talk(between.port, b"GET / HTTP/1.1\r\n\r\n")
         await between.close()
@@ -227,24 +248,23 @@ async def read_to_the_end(reader: asyncio.StreamReader) -> None:
         return
 
 
-def test_a_held_request_is_dropped_without_a_byte() -> None:
+def strikes(fault: SocketFault, times: int, seen: list[tuple[str, ...]]) -> Struck:
+    """The first requests, as many as `times`."""
+
+    def struck(urls: tuple[str, ...]) -> SocketFault | None:
+        seen.append(urls)
+        return fault if len(seen) <= times else None
+
+    return struck
+
+
+def test_a_struck_request_goes_by_its_host_and_by_what_the_client_named() -> None:
     async def main() -> None:
-        clock = ManualClock()
         async with site() as fake:
             seen: list[tuple[str, ...]] = []
-
-            def hold(urls: tuple[str, ...]) -> float | None:
-                seen.append(urls)
-                return 30
-
-            between = gate(fake, hold, clock)
+            between = gate(fake, strikes(Empty(url="*"), 1, seen))
             body = b"POST /pay?x=1 HTTP/1.1\r\nHost: shop.local:81\r\nContent-Length: 10000000\r\n\r\n" + BIG
-            asking = asyncio.create_task(talk(between.port, body))
-            await clock.sleeper()
-            await clock.advance(29)
-            assert not asking.done()
-            await clock.advance(2)
-            assert await asking == b""
+            assert await talk(between.port, body) == b""
             assert seen == [("http://shop.local/pay?x=1", "http://shop.local:81/pay?x=1")]
             assert fake.heads == []
             await between.close()
@@ -252,11 +272,54 @@ def test_a_held_request_is_dropped_without_a_byte() -> None:
     asyncio.run(main())
 
 
-def test_closing_ends_held_requests_and_forwarded_ones() -> None:
+@pytest.mark.parametrize("stood", [0.0, 5.0])
+def test_what_chromium_sends_again_by_itself_is_struck_again_and_not_counted(stood: float) -> None:
+    """It does so only after a connection that had stood open before the request came."""
+
     async def main() -> None:
         clock = ManualClock()
         async with site() as fake:
-            between = gate(fake, lambda _: 3600.0, clock)
+            seen: list[tuple[str, ...]] = []
+            between = gate(fake, strikes(Empty(url="*"), 1, seen), clock)
+            reader, writer = await asyncio.open_connection("127.0.0.1", between.port)
+            await until(lambda: between._connections)
+            await clock.advance(stood)
+            writer.write(b"GET /a HTTP/1.1\r\nHost: shop.local\r\n\r\n")
+            assert await reader.read() == b""
+            writer.close()
+            again = await talk(between.port, b"GET /a HTTP/1.1\r\nHost: shop.local\r\n\r\n")
+            assert (again == b"", len(seen)) == ((True, 1) if stood else (False, 2))
+            between.failed("https://shop.local/a#part")
+            assert b"200 OK" in await talk(between.port, b"GET /a HTTP/1.1\r\nHost: shop.local\r\n\r\n")
+            await between.close()
+
+    asyncio.run(main())
+
+
+def test_connections_without_a_request_can_be_ended_alone() -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        async with site() as fake:
+            between = gate(fake, lambda _: Hang(url="*", seconds=3600), clock)
+            held = asyncio.create_task(talk(between.port, b"GET / HTTP/1.1\r\n\r\n"))
+            await clock.sleeper()
+            reader, writer = await asyncio.open_connection("127.0.0.1", between.port)
+            await until(lambda: len(between._unused) == 1)
+            between.drop_unused()
+            await read_to_the_end(reader)
+            assert not held.done()
+            writer.close()
+            await between.close()
+            assert await held == b""
+
+    asyncio.run(main())
+
+
+def test_closing_ends_held_requests_and_forwarded_ones_for_good() -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        async with site() as fake:
+            between = gate(fake, lambda _: Hang(url="*", seconds=3600), clock)
             held = asyncio.create_task(talk(between.port, b"GET / HTTP/1.1\r\n\r\n"))
             await clock.sleeper()
             silent_reader, silent = await asyncio.open_connection("127.0.0.1", between.port)
@@ -264,5 +327,8 @@ def test_closing_ends_held_requests_and_forwarded_ones() -> None:
             assert await held == b""
             await read_to_the_end(silent_reader)
             silent.close()
+            between.listen()
+            assert await refuses(between.port)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(main())

@@ -1,107 +1,145 @@
-"""Faults are armed before their steps, once, and healed."""
+"""Faults strike at their steps and requests, each by its own schedule, and are healed."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
 from harness.failure import Failed, Failure
-from harness.faults import FaultInjector, prepare
+from harness.faults import FaultInjector, Network, Where, prepare
+from harness.ports import Heal, Strike
 from harness.spec.faults import Fault
-from tests.unit.faults.conftest import FakeSite, ManualClock, refuses, site, talk
+from harness.spec.steps import Step
+from tests.unit.faults.conftest import FakeSite, ManualClock, refuses, site, talk, until
 
 REFUSED = "net::ERR_CONNECTION_REFUSED"
 FAULT: TypeAdapter[Any] = TypeAdapter(Fault)
+STEP: TypeAdapter[Any] = TypeAdapter(Step)
+CLICK = STEP.validate_python({"act": "click", "selector": "#a"})
+WAIT = STEP.validate_python({"act": "wait", "selector": "#a"})
 
 
-class Environment:
-    """Where delayed values go."""
+@dataclass
+class Recorder:
+    """Hands that only write down; what they do is undone by another line."""
 
-    def __init__(self) -> None:
-        self.written: list[tuple[str, str, Any]] = []
-        self.broken = False
+    did: list[str] = field(default_factory=list)
+    broken: bool = False
+    strikes: list[Strike] = field(default_factory=list)
 
-    async def write(self, channel: str, path: str, value: Any) -> None:
+    async def strike(self, strike: Strike) -> Heal | None:
+        self._do(f"strike {strike.fault.kind}")
+        self.strikes.append(strike)
+        strike.met()
+
+        async def heal() -> None:
+            self._do(f"heal {strike.fault.kind}")
+
+        return heal
+
+    def _do(self, what: str) -> None:
         if self.broken:
             raise Failed(Failure("CHANNEL_UNREADABLE", "it is down"))
-        self.written.append((channel, path, value))
+        self.did.append(what)
 
 
-class Stage:
-    def __init__(self, injector: FaultInjector, fake: FakeSite, clock: ManualClock, environment: Environment) -> None:
-        self.injector, self.site, self.clock, self.environment = injector, fake, clock, environment
+@dataclass
+class Play:
+    injector: FaultInjector
+    network: Network
+    site: FakeSite
+    clock: ManualClock
+    hands: Recorder
 
     @property
     def port(self) -> int:
-        return self.injector.hosts["shop.local"]
+        return self.network.hosts["shop.local"]
+
+    @property
+    def counts(self) -> list[int]:
+        return [each.count for each in self.injector.met()]
+
+    async def step(self, index: int, step: Any = CLICK) -> None:
+        await self.injector.before_step(index, step)
+
+    async def get(self, path: str = "/") -> bytes:
+        """The answer; what is broken off is none."""
+        request = f"GET {path} HTTP/1.1\r\nHost: shop.local\r\nConnection: close\r\n\r\n".encode()
+        try:
+            return await talk(self.port, request)
+        except ConnectionResetError:
+            return b"reset"
 
 
 @asynccontextmanager
-async def stage(*faults: Mapping[str, Any]) -> AsyncIterator[Stage]:
-    clock, environment = ManualClock(), Environment()
+async def play(*faults: Mapping[str, Any], seed: int = 1) -> AsyncIterator[Play]:
+    clock, hands = ManualClock(), Recorder()
     async with site() as fake:
-        hosts = {"Shop.local": fake.port, "bank.local": 9}
         parsed = [FAULT.validate_python(fault) for fault in faults]
-        injector = await prepare(parsed, hosts=hosts, write=environment.write, clock=clock)
+        network = await prepare(parsed, hosts={"Shop.local": fake.port, "bank.local": 9}, clock=clock)
+        injector = FaultInjector(parsed, Where(network, hands, hands), clock, seed=seed, task="t")
+        injector.attach(hands)
         try:
-            yield Stage(injector, fake, clock, environment)
+            yield Play(injector, network, fake, clock, hands)
         finally:
             await injector.close()
 
 
-def get(path: str = "/") -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: shop.local\r\nConnection: close\r\n\r\n".encode()
-
-
 def test_only_hosts_with_faults_get_a_gate() -> None:
     async def main() -> None:
-        async with stage() as quiet:
-            assert quiet.injector.hosts == {"shop.local": quiet.site.port, "bank.local": 9}
-        refuse = {"kind": "refuse", "host": "SHOP.local", "seconds": 1, "step": 5}
-        async with stage(refuse) as play:
-            assert play.injector.hosts["bank.local"] == 9
-            assert play.port != play.site.port
-            assert b"200 OK" in await talk(play.port, get())
+        async with play() as quiet:
+            assert quiet.network.hosts == {"shop.local": quiet.site.port, "bank.local": 9}
+        async with play({"kind": "refuse", "host": "SHOP.local", "seconds": 1, "step": 5}) as one:
+            assert one.network.hosts["bank.local"] == 9
+            assert one.port != one.site.port
+            assert b"200 OK" in await one.get()
+        async with play({"kind": "empty", "url": "*/pay"}) as every:
+            assert every.network.hosts["bank.local"] != 9
 
     asyncio.run(main())
 
 
 def test_refuse_for_a_number_of_connections() -> None:
     async def main() -> None:
-        async with stage({"kind": "refuse", "host": "shop.local", "connections": 2, "step": 1}) as play:
-            await play.injector.before_step(0)
-            assert not await refuses(play.port)
-            await play.injector.before_step(1)
-            assert await refuses(play.port)
-            play.injector.request_failed("http://bank.local/", REFUSED)
-            play.injector.request_failed("http://shop.local/", "net::ERR_ABORTED")
-            play.injector.request_failed("http://shop.local:80/a", REFUSED)
-            assert await refuses(play.port)
-            play.injector.request_failed("http://SHOP.local/b", f"Page.goto: {REFUSED} at http://shop.local/b")
-            assert b"200 OK" in await talk(play.port, get())
-            play.injector.request_failed("http://shop.local/", REFUSED)
-            await play.injector.before_step(1)  # rewound
-            await play.injector.before_step(2)
-            assert b"200 OK" in await talk(play.port, get())
+        async with play({"kind": "refuse", "host": "shop.local", "connections": 2, "step": 1}) as one:
+            failed = one.network.request_failed
+            await one.step(0)
+            assert not await refuses(one.port)
+            await one.step(1)
+            assert await refuses(one.port)
+            failed("http://bank.local/", REFUSED)
+            failed("http://shop.local/", "net::ERR_ABORTED")
+            failed("http://shop.local:80/a", REFUSED)
+            assert await refuses(one.port)
+            failed("http://SHOP.local/b", f"Page.goto: {REFUSED} at http://shop.local/b")
+            assert b"200 OK" in await one.get()
+            failed("http://shop.local/", REFUSED)
+            await one.step(1)  # rewound
+            await one.step(2)
+            assert b"200 OK" in await one.get()
+            assert one.counts == [2]
 
     asyncio.run(main())
 
 
 def test_refuse_for_some_seconds() -> None:
     async def main() -> None:
-        async with stage({"kind": "refuse", "host": "shop.local", "seconds": 5}) as play:
-            await play.injector.before_step(0)
-            await play.clock.sleeper()
-            play.injector.request_failed("http://shop.local/", REFUSED)
-            await play.clock.advance(4.9)
-            assert await refuses(play.port)
-            await play.clock.advance(0.2)
-            assert b"200 OK" in await talk(play.port, get())
+        async with play({"kind": "refuse", "host": "shop.local", "seconds": 5}) as one:
+            await one.step(0)
+            await one.clock.sleeper()
+            one.network.request_failed("http://shop.local/", REFUSED)
+            await one.clock.advance(4.9)
+            assert await refuses(one.port)
+            await one.clock.advance(0.2)
+            assert b"200 OK" in await one.get()
+            [met] = one.injector.met()
+            assert (met.count, met.strikes, met.healed) == (1, (0.0,), (5.1,))
 
     asyncio.run(main())
 
@@ -109,98 +147,231 @@ def test_refuse_for_some_seconds() -> None:
 def test_two_refusals_must_both_end() -> None:
     async def main() -> None:
         by_time = {"kind": "refuse", "host": "shop.local", "seconds": 5}
-        async with stage(by_time, {"kind": "refuse", "host": "shop.local", "connections": 1}) as play:
-            await play.injector.before_step(0)
-            await play.clock.sleeper()
-            play.injector.request_failed("http://shop.local/", REFUSED)
-            assert await refuses(play.port)
-            await play.clock.advance(5)
-            assert not await refuses(play.port)
+        async with play(by_time, {"kind": "refuse", "host": "shop.local", "connections": 1}) as one:
+            await one.step(0)
+            await one.clock.sleeper()
+            one.network.request_failed("http://shop.local/", REFUSED)
+            assert await refuses(one.port)
+            await one.clock.advance(5)
+            assert not await refuses(one.port)
 
     asyncio.run(main())
 
 
-def test_hang_takes_matching_requests_as_often_as_it_says() -> None:
+def test_requests_are_struck_from_their_step_on_as_often_as_declared() -> None:
     async def main() -> None:
-        hang = {"kind": "hang", "url": "http://shop.local/api/*?slow=1", "seconds": 30, "times": 2, "step": 1}
-        async with stage(hang) as play:
-            await play.injector.before_step(0)
-            assert b"200 OK" in await talk(play.port, get("/api/a?slow=1"))
-            await play.injector.before_step(1)
-            assert b"200 OK" in await talk(play.port, get("/api/a?slow=2"))
-            asking = [asyncio.create_task(talk(play.port, get(f"/api/{n}?slow=1"))) for n in range(2)]
-            await play.clock.sleeper(2)
-            assert b"200 OK" in await talk(play.port, get("/api/c?slow=1"))
-            assert not any(each.done() for each in asking)
-            await play.clock.advance(30)
-            assert await asyncio.gather(*asking) == [b"", b""]
-            assert len(play.site.heads) == 3
+        fault = {"kind": "empty", "url": "http://shop.local/api/*?slow=1", "nth": 2, "times": 2, "step": 1}
+        async with play(fault) as one:
+            await one.step(0)
+            assert b"200 OK" in await one.get("/api/a?slow=1")
+            await one.step(1)
+            assert b"200 OK" in await one.get("/api/a?slow=2")
+            answers = [await one.get(f"/api/{number}?slow=1") for number in range(4)]
+            assert [b"200 OK" in each for each in answers] == [True, False, False, True]
+            await one.step(0)  # rewound: what was armed stays so
+            assert b"200 OK" in await one.get("/api/c?slow=1")
+            assert one.counts == [2]
 
     asyncio.run(main())
 
 
-def test_hang_for_zero_seconds_drops_at_once() -> None:
+def test_no_fault_shifts_the_occasions_of_another() -> None:
+    """Every request is an occasion of all faults that match it; the first in the file strikes."""
+
     async def main() -> None:
-        async with stage({"kind": "hang", "url": "*/pay", "seconds": 0}) as play:
-            await play.injector.before_step(0)
-            asking = asyncio.create_task(talk(play.port, get("/pay")))
-            await play.clock.sleeper()
-            await play.clock.advance(0)
-            assert await asking == b""
-            assert play.injector.hosts["bank.local"] != 9
+        first = {"kind": "empty", "url": "*", "times": 1}
+        second = {"kind": "status", "url": "*", "status": 503, "nth": 2, "times": 1}
+        third = {"kind": "reset", "url": "*", "times": 1}
+        async with play(first, second, third) as one:
+            await one.step(0)
+            answers = [(await one.get())[:12] for _ in range(4)]
+            assert answers == [b"", b"HTTP/1.1 503", b"reset", b"HTTP/1.1 200"]
+            assert one.counts == [1, 1, 1]
 
     asyncio.run(main())
 
 
-def test_a_late_value_and_what_stands_meanwhile() -> None:
+def test_a_window_of_time() -> None:
     async def main() -> None:
-        late = {"kind": "delayed_state", "path": "a.b", "value": 1, "meanwhile": 0, "seconds": 5, "step": 2}
-        now = {"kind": "delayed_state", "channel": "other", "path": "c", "value": None, "seconds": 0, "meanwhile": 7}
-        async with stage(late, now) as play:
-            await play.injector.before_step(0)
-            assert play.environment.written == [("other", "c", None)]
-            await play.injector.before_step(2)
-            assert play.environment.written[1:] == [("env", "a.b", 0)]
-            await play.injector.before_step(2)
-            await play.clock.sleeper()
-            await play.clock.advance(5)
-            assert play.environment.written[2:] == [("env", "a.b", 1)]
-            assert play.injector.problems == []
+        async with play({"kind": "empty", "url": "*", "after": 10, "until": 20}) as one:
+            await one.step(0)
+            seen = []
+            for _ in range(4):
+                seen.append(await one.get() == b"")
+                await one.clock.advance(7)
+            assert seen == [False, False, True, False]  # at 0, 7, 14 and 21 seconds
 
     asyncio.run(main())
 
 
-def test_a_late_value_that_cannot_be_written_is_kept_as_a_problem() -> None:
+def test_the_same_seed_strikes_the_same_requests() -> None:
+    async def struck(seed: int, *others: Mapping[str, Any]) -> list[bool]:
+        async with play({"kind": "empty", "url": "*/a", "probability": 0.5, "id": "x"}, *others, seed=seed) as one:
+            await one.step(0)
+            return [await one.get("/a") == b"" for _ in range(30)]
+
     async def main() -> None:
-        async with stage({"kind": "delayed_state", "path": "a", "value": 1, "seconds": 5}) as play:
-            await play.injector.before_step(0)
-            await play.clock.sleeper()
-            play.environment.broken = True
-            await play.clock.advance(5)
-            await play.injector.close()
-            assert [problem.message for problem in play.injector.problems] == ["it is down"]
-        async with stage({"kind": "delayed_state", "path": "a", "value": 1, "seconds": 0}) as play:
-            play.environment.broken = True
+        once = await struck(1)
+        assert once == await struck(1, {"kind": "reset", "url": "*/b", "probability": 0.5})
+        assert once != await struck(2)
+        assert True in once
+        assert False in once
+
+    asyncio.run(main())
+
+
+def test_a_websocket_goes_by_ws() -> None:
+    async def main() -> None:
+        async with play({"kind": "status", "url": "ws://shop.local/*", "status": 500}) as one:
+            await one.step(0)
+            assert b"200 OK" in await one.get("/live")
+            head = b"GET /live HTTP/1.1\r\nHost: shop.local\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+            assert (await talk(one.port, head)).startswith(b"HTTP/1.1 500")
+            assert one.counts == [1]
+
+    asyncio.run(main())
+
+
+def test_faults_of_steps_strike_steps_that_begin_once_unless_told_otherwise() -> None:
+    async def main() -> None:
+        once = {"kind": "missing", "selector": "#a", "step": 1, "act": "click"}
+        second = {"kind": "covered", "selector": "#a", "nth": 2}
+        thrice = {"kind": "popup", "times": 3, "after": 5}
+        async with play(once, second, thrice) as one:
+            await one.step(0)
+            await one.step(1, WAIT)
+            assert one.hands.did == ["strike covered"]
+            await one.clock.advance(5)
+            for index in (1, 1, 2, 3):
+                await one.step(index)
+            assert one.hands.did[1:] == ["strike missing", "strike popup", "strike popup", "strike popup"]
+            assert one.counts == [1, 1, 3]
+
+    asyncio.run(main())
+
+
+def test_a_strike_in_the_middle_of_a_step() -> None:
+    async def main() -> None:
+        async with play({"kind": "page_crash", "delay": 2}) as one:
+            await one.step(0)
+            await one.clock.sleeper()
+            assert (one.hands.did, one.injector.claim()) == ([], False)
+            await one.clock.advance(2)
+            assert one.hands.did == ["strike page_crash"]
+            assert [one.injector.claim(), one.injector.claim()] == [True, False]
+
+    asyncio.run(main())
+
+
+def test_healing_after_some_seconds_or_at_the_end_and_only_once() -> None:
+    async def main() -> None:
+        soon = {"kind": "missing", "selector": "#a", "seconds": 5}
+        async with play(soon, {"kind": "covered", "selector": "#b"}) as one:
+            await one.step(0)
+            await one.clock.sleeper()
+            await one.clock.advance(5)
+            assert one.hands.did[2:] == ["heal missing"]
+            await one.clock.advance(1)
+            await one.injector.close()
+            await one.injector.close()
+            assert one.hands.did[2:] == ["heal missing", "heal covered"]
+            assert [each.healed for each in one.injector.met()] == [(5.0,), (6.0,)]
+
+    asyncio.run(main())
+
+
+def test_a_healing_that_the_end_interrupts_is_done_all_the_same() -> None:
+    async def main() -> None:
+        waiting, healed = asyncio.Event(), []
+
+        class Slow(Recorder):
+            async def strike(self, strike: Strike) -> Heal | None:
+                async def heal() -> None:
+                    if not waiting.is_set():
+                        waiting.set()
+                        await asyncio.Event().wait()
+                    healed.append("healed")
+
+                return heal
+
+        async with play({"kind": "missing", "selector": "#a", "seconds": 5}) as one:
+            one.injector.attach(Slow())
+            await one.step(0)
+            await one.clock.sleeper()
+            await one.clock.advance(5)
+            await waiting.wait()
+            await one.injector.close()
+            assert healed == ["healed"]
+
+    asyncio.run(main())
+
+
+def test_what_cannot_strike_is_raised_and_what_cannot_heal_is_kept() -> None:
+    async def main() -> None:
+        async with play({"kind": "missing", "selector": "#a"}) as one:
+            one.hands.broken = True
             with pytest.raises(Failed, match="it is down"):
-                await play.injector.before_step(0)
+                await one.step(0)
+        async with play(
+            {"kind": "missing", "selector": "#a"}, {"kind": "covered", "selector": "#a", "delay": 1}
+        ) as one:
+            await one.step(0)
+            await one.clock.sleeper()
+            one.hands.broken = True
+            await one.clock.advance(1)
+            await one.injector.close()
+            assert [each.problem for each in one.injector.met()] == ["it is down", "it is down"]
 
     asyncio.run(main())
 
 
-def test_close_ends_what_is_pending_and_may_be_repeated() -> None:
+def test_faults_of_routes_are_laid_once_and_take_requests_by_their_schedule() -> None:
     async def main() -> None:
+        async with play({"kind": "dns", "url": "http://else.example/*", "step": 1, "nth": 2, "times": 1}) as one:
+            await one.step(0)
+            assert one.hands.did == []
+            await one.step(1)
+            await one.step(2)
+            [strike] = one.hands.strikes
+            taken = [strike.takes((url,)) for url in ("http://x/", *["http://else.example/a"] * 3)]
+            assert taken == [False, False, True, False]
+
+    asyncio.run(main())
+
+
+def test_tls_trouble_lasts_as_long_as_it_says() -> None:
+    async def main() -> None:
+        fault = {"kind": "tls", "host": "Shop.local", "problem": "protocol", "seconds": 5, "step": 1}
+        async with play(fault) as one:
+            await one.step(0)
+            assert one.network.tls_problem("shop.local") is None
+            await one.step(1)
+            assert one.network.tls_problem("bank.local") is None
+            assert one.network.tls_problem("SHOP.local") == "protocol"
+            await one.clock.sleeper()
+            await one.clock.advance(5)
+            assert one.network.tls_problem("shop.local") is None
+            [met] = one.injector.met()
+            assert (met.count, met.healed) == (1, (5.0,))
+            assert b"200 OK" in await one.get()
+
+    asyncio.run(main())
+
+
+def test_close_ends_what_is_pending_and_leaves_nothing() -> None:
+    async def main() -> None:
+        before = asyncio.all_tasks()
         refuse = {"kind": "refuse", "host": "shop.local", "seconds": 50}
-        async with stage(refuse, {"kind": "delayed_state", "path": "a", "value": 1, "seconds": 5}) as play:
-            await play.injector.before_step(0)
-            await play.clock.sleeper(2)
-            port = play.port
-            await play.injector.close()
-            await play.injector.close()
-            await play.clock.advance(100)
-            await play.injector.before_step(0)
-            play.injector.request_failed("http://shop.local/", REFUSED)
-            assert play.environment.written == []
+        async with play(refuse, {"kind": "missing", "selector": "#a", "delay": 5}) as one:
+            await one.step(0)
+            await one.clock.sleeper(2)
+            port = one.port
+            await one.injector.close()
+            await one.clock.advance(100)
+            one.network.request_failed("http://shop.local/", REFUSED)
+            assert one.hands.did == []
             assert await refuses(port)
+        await until(lambda: asyncio.all_tasks() == before)
 
     asyncio.run(main())
 
@@ -209,13 +380,14 @@ def test_close_ends_what_is_pending_and_may_be_repeated() -> None:
     ("fault", "words"),
     [
         ({"kind": "refuse", "host": "shop.example", "seconds": 1}, ("'shop.example'", "bank.local, shop.local")),
+        ({"kind": "tls", "host": "shop.example"}, ("'shop.example'", "bank.local, shop.local")),
         ({"kind": "hang", "url": "http://shop.example/*"}, ("'http://shop.example/*'", "bank.local, shop.local")),
     ],
 )
 def test_a_fault_that_cannot_happen_is_refused(fault: dict[str, Any], words: tuple[str, ...]) -> None:
     async def main() -> None:
         with pytest.raises(Failed) as caught:
-            async with stage(fault):
+            async with play(fault):
                 pass
         assert caught.value.failure.code == "INVALID_INPUT"
         for word in words:

@@ -59,3 +59,9 @@ def test_a_hostile_pattern_takes_no_time() -> None:
 @pytest.mark.parametrize("text", ["https://shop.local/cart", "HTTPS://Shop.local/cart", "http://shop.local/cart"])
 def test_a_pattern_of_https_holds_what_comes_out_of_tls(text: str) -> None:
     assert UrlPattern.parse(text).matches("http://shop.local/cart")
+
+
+@pytest.mark.parametrize("text", ["wss://Shop.local/live", "ws://shop.local/live"])
+def test_a_websocket_of_https_goes_by_ws(text: str) -> None:
+    assert UrlPattern.parse(text).matches("ws://shop.local/live")
+    assert not UrlPattern.parse(text).matches("http://shop.local/live")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,27 @@ def test_missed_with_its_reason(tmp_path: Path) -> None:
     assert entries["screenshot.png"]["reason"] == "the page crashed"
     assert entries["trace.zip"]["status"] == "missed"
     assert entries["network_logs.har"]["status"] == "missed"
+
+
+def test_what_was_kept_earlier_says_so_and_when(tmp_path: Path) -> None:
+    made, plan = archive(tmp_path), sample.plan()
+    found = evidence(made.scratch(plan))
+    item = Item("screenshot.png", "taken", "last good: after step 2; now the browser is gone", 0.1, sample.START)
+    entries = manifest(keep(made, plan, evidence=replace(found, items=(item,))))
+    assert entries["screenshot.png"]["reason"] == item.reason
+    assert entries["screenshot.png"]["at"] == "2025-11-16T09:00:00Z"
+    assert entries["error_report.json"]["at"].endswith("Z")
+
+
+def test_a_downloaded_picture_is_searched_too(tmp_path: Path) -> None:
+    made, plan = archive(tmp_path), sample.plan(secrets=(SECRET,))
+    found = evidence(made.scratch(plan))
+    for folder in ("downloads", "screenshots"):
+        (found.folder / folder).mkdir(exist_ok=True)
+        (found.folder / folder / "seen.png").write_bytes(b"\x89PNG" + SECRET.encode())
+    kept = keep(made, plan, evidence=found) / "files"
+    assert SECRET.encode() not in (kept / "downloads" / "seen.png").read_bytes()
+    assert (kept / "screenshots" / "seen.png").read_bytes() == b"\x89PNG" + SECRET.encode()
 
 
 def test_what_cannot_be_redacted_is_left_out_and_the_rest_stays(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.failure import Assertion, Failure
-from harness.record import Rewound, StepRecord, Warning_
+from harness.record import MetFault, Rewound, StepRecord, Warning_
 from harness.recovery import Retry
+from harness.report import Context, error_report
 from harness.reporting.console import brief, failure_text, headline
 from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import Hang, Refuse
@@ -175,11 +176,12 @@ def test_the_matches_of_an_ambiguous_selector_are_listed() -> None:
 
 def test_faults_of_the_task_are_named() -> None:
     faults = (Hang(url="http://shop.local/*", seconds=2, step=4), Refuse(host="bank.local", connections=2))
-    text = failure_text(sample.plan(faults=faults), sample.failed(sample.plan(faults=faults)))
-    assert "  faults injected by the task:\n    hang http://shop.local/* at step 4 (seconds 2.0)\n" in text
-    assert "    refuse bank.local at step 0 (connections 2)\n" in text
-    report = sample.failed(sample.plan(faults=faults)).error
-    assert report is not None
+    plan = sample.plan(faults=faults)
+    met = (MetFault("hang-0", faults[0], 1, (1.5,)), MetFault("refuse-1", faults[1]))
+    text = failure_text(plan, replace(sample.failed(plan), faults=met))
+    assert "  faults injected:\n    hang http://shop.local/* at step 4 (seconds 2.0): struck once at 1.5 s\n" in text
+    assert "    refuse bank.local at step 0 (connections 2): never met\n" in text
+    report = error_report(plan, replace(sample.failed(plan), faults=met), Context(), expected=False)
     assert len(report.faults) == 2
 
 

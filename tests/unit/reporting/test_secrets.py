@@ -35,9 +35,11 @@ def test_every_encoding_is_found(secret: str, before: bytes, after: bytes) -> No
         json.dumps(secret, ensure_ascii=False)[1:-1],
     }  # fmt: skip
     assert encoded <= found
-    if len(secret.encode()) >= 6:
-        letters = base64.b64encode(before + secret.encode() + after).decode()
-        assert any(word in letters for word in found)
+    for text in {secret, json.dumps(secret)[1:-1], quote(secret, safe="")}:
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            letters = encode(before + text.encode() + after).decode()
+            ways = (letters, letters.rstrip("="), letters.replace("/", "\\/"), quote(letters, safe=""))
+            assert len(text.encode()) < 4 or all(any(word in way for word in found) for way in ways)
 
 
 def test_a_very_short_value_is_no_secret() -> None:

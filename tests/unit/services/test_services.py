@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from harness.failure import Failed, Failure
@@ -200,7 +201,7 @@ def test_start_again_revives_what_has_ended(make: Make, port: int) -> None:
         for process in programs(port):
             if "leash.py" not in " ".join(process.cmdline()):
                 process.kill()
-        assert await asyncio.to_thread(eventually, lambda: "ended" in services.status()[0])
+                assert await asyncio.to_thread(eventually, lambda pid=process.pid: not psutil.pid_exists(pid))
         await services.start()
         assert listens(port)
         assert services.status() != first

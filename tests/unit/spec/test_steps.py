@@ -67,7 +67,7 @@ def test_no_other_act_takes_force() -> None:
 
 def test_the_vocabulary_is_read_off_the_models() -> None:
     assert list(ACTS)[:3] == ["open", "click", "type"]
-    assert set(FAULTS) == {"refuse", "hang", "delayed_state"}
+    assert {"refuse", "hang", "delayed_state", "browser_kill", "renamed"} <= set(FAULTS)
     assert list(RULES["on_timeout"]) == ["capture_state_and_abort", "abort", "retry_from_checkpoint", "skip_step"]
     assert "max_retries" in keys_at(("error_recovery", "on_network_error"), {"strategy": "retry"})
     assert "max_retries" not in keys_at(("error_recovery", "on_network_error"), {"strategy": "abort"})

@@ -1,0 +1,107 @@
+"""From a page that cannot be trusted to one that can, by the lowest rung that helps (findings/failures 3, R2 to R6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from playwright.async_api import Error as PlaywrightError
+
+from harness.browser.attempt import Attempt
+from harness.browser.checkpoint import Checkpoint
+from harness.browser.lease import Lease
+from harness.browser.renewal import Return
+from harness.browser.scene import Scene
+from harness.browser.storage import session_of, state_of
+from harness.failure import Failure
+from harness.resilience import Clock, Deadline
+from harness.spec.steps import Check, Open, Select, Step, Type, Uncheck, Upload
+
+STATE_SECONDS = 2.0
+FREE_SECONDS = 0.5
+"""How long a page may take to answer once its script was ended."""
+REOPEN_SECONDS = 2.0
+"""How long a new page in the same context may take to be there."""
+_FILLS = (Type, Select, Check, Uncheck, Upload)
+
+
+class Ladder:
+    """What a session remembers of its page, and the ways back to one."""
+
+    def __init__(
+        self, lease: Lease, clock: Clock, attempt: Callable[[float], Attempt], scene: Callable[[float], Scene]
+    ) -> None:
+        self._lease = lease
+        self._clock = clock
+        self._attempt = attempt
+        self._scene = scene
+        self._good_url: str | None = None
+        self._filled = False
+
+    def passed(self, step: Step) -> None:
+        """A step passed: where its page is, and whether there is now something in it that a new page would not have."""
+        tab = self._lease.tab
+        writes = isinstance(step, Open) and step.effect_class == "write"
+        if tab.page.url.startswith("http") and not writes:  # a page that writes is not to be asked for again
+            self._good_url = tab.page.url
+        opened = tab.watch.navigation is not None
+        self._filled = isinstance(step, _FILLS) or (self._filled and not opened)
+
+    async def renew(self, failure: Failure, until: Deadline) -> Failure | None:
+        """A page to go on with after this failure; why there is none."""
+        match failure.code:
+            case "PAGE_UNRESPONSIVE":
+                freed = await self._lease.tab.freed(FREE_SECONDS)
+                return None if freed else self._forgets(failure) or await self._fresh(until)
+            case "PAGE_CRASHED" | "PAGE_CLOSED" if await self._lease.chromium.answers(FREE_SECONDS):
+                return self._forgets(failure) or await self._reopened(until)
+            case _:
+                return await self._fresh(until)
+
+    def _forgets(self, failure: Failure) -> Failure | None:
+        """Why there is to be no other page: it would not have what was typed into this one."""
+        if not self._filled:
+            return None
+        why = "what was typed into the page is lost with it, and there is no checkpoint"
+        return Failure(failure.code, f"{failure.message}; {why}", failure.selector, failure.details)
+
+    async def _reopened(self, until: Deadline) -> Failure | None:
+        """A new page in the same context, which has kept its storage."""
+        try:
+            async with asyncio.timeout(until.clip(REOPEN_SECONDS, self._clock.now())):
+                await self._lease.tab.reopen()
+        except (PlaywrightError, TimeoutError):
+            return await self._fresh(until)
+        return await self._way_back(until).to_url(self._good_url, None) if self._good_url else None
+
+    async def _fresh(self, until: Deadline) -> Failure | None:
+        """A new context with the storage of the old one."""
+        tab = self._lease.tab
+        answers = await self._lease.chromium.answers(FREE_SECONDS)
+        state = await state_of(tab, until.clip(STATE_SECONDS, self._clock.now())) if answers else None
+        script = await session_of(tab.page) if state else None
+        prepared = tab.watch.prepared
+        failure = await self._lease.replace(state, until)
+        if failure is None and self._good_url is not None:
+            failure = await self._way_back(until).to_url(self._good_url, script)
+        self._filled = False
+        self._lease.tab.watch.answer_next(prepared)
+        return failure
+
+    async def restore(self, saved: Checkpoint | None, until: Deadline, *, restart: bool) -> tuple[str, ...] | Failure:
+        """Back to a checkpoint in a fresh context; what differs afterwards, or why there is no page."""
+        failure = await self._lease.replace(saved.storage if saved else None, until, restart=restart)
+        if failure is not None:
+            return failure
+        tab = self._lease.tab
+        self._good_url = saved.url if saved and saved.url.startswith("http") else None
+        self._filled = saved is not None and any(page.fields for page in saved.pages)
+        tab.passwords = set(saved.passwords) if saved else set()
+        if saved is None:
+            return ()
+        differences = await self._way_back(until).to_checkpoint(saved)
+        self._lease.tab.watch.answer_next(saved.answer)  # only now: a page's dialog as it loads is not the one meant
+        return differences
+
+    def _way_back(self, until: Deadline) -> Return:
+        return Return(self._attempt(until.left(self._clock.now())), self._scene)

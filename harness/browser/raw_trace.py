@@ -1,0 +1,69 @@
+"""A running trace as Playwright writes it: what is left of it when nobody can end it any more."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+LARGEST = 64 * 2**20
+"""Bytes of pictures and bodies that go into one trace; what is beyond is left out, the acts stay."""
+_PART = re.compile(rb'"((?:resources|screencast)/[\w@.-]+)"')
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class RawTrace:
+    """`<name>.trace` and `<name>.network`; pictures and bodies lie beside them, those of other traces too."""
+
+    folder: Path
+    name: str
+
+    @classmethod
+    def new(cls, folder: Path) -> RawTrace:
+        """A name that no other trace of this process has."""
+        return cls(folder, f"tab-{next(_numbers)}")
+
+    def pack(self, target: Path) -> bool:
+        """Make `target` the zip that Playwright would have made, as far as it had written. Whether it had."""
+        trace, network = whole_lines(self._read(".trace")), whole_lines(self._read(".network"))
+        if not trace:
+            return False
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as made:
+            made.writestr("trace.trace", trace)
+            made.writestr("trace.network", network)
+            for name, path in self._parts(trace + network):
+                made.write(path, name)
+        return True
+
+    def discard(self) -> None:
+        """Delete what belongs to this trace alone; its bodies may be those of others, too."""
+        for path in self.folder.glob(f"{self.name}[.-]*"):
+            path.unlink(missing_ok=True)
+
+    def _read(self, suffix: str) -> bytes:
+        path = self.folder / f"{self.name}{suffix}"
+        return path.read_bytes() if path.is_file() else b""
+
+    def _parts(self, lines: bytes) -> Iterator[tuple[str, Path]]:
+        room = LARGEST
+        for name in dict.fromkeys(found[1].decode() for found in _PART.finditer(lines)):
+            path = self.folder / name
+            if path.is_file() and path.stat().st_size <= room:
+                room -= path.stat().st_size
+                yield name, path
+
+
+def whole_lines(data: bytes) -> bytes:
+    """JSON lines without the last one, when the writer was ended in the middle of it."""
+    lines, _, rest = data.rpartition(b"\n")
+    lines += b"\n" if lines else b""
+    try:
+        json.loads(rest)
+    except ValueError:
+        return lines
+    return lines + rest + b"\n"

@@ -1,0 +1,155 @@
+"""What a campaign found, as the JSON document that it writes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.campaign.statistics import pass_hat, wilson
+from harness.spec.fault_plan import Gate
+
+VERSION: Final = 1
+NO_FAILURE = "-"
+"""Stands in the confusion matrix for a fault that causes no failure."""
+
+
+class Frozen(BaseModel):
+    """A part of the document."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Rate(Frozen):
+    """How many of some trials are what they should be."""
+
+    of: int = Field(description="Number of trials that count.")
+    good: int
+    share: float | None = Field(description="`good` by `of`; null when nothing counts.")
+
+    @classmethod
+    def made(cls, good: int, of: int) -> Rate:
+        return cls(of=of, good=good, share=round(good / of, 4) if of else None)
+
+
+class PassRate(Rate):
+    """How many trials pass, and what that says of the next ones."""
+
+    interval: tuple[float, float] | None = Field(description="Wilson's 95 % interval of the share; null: no trial.")
+    pass_hat: tuple[float, ...] = Field(description="pass^k for k = 1, 2, ...: the chance that k trials all pass.")
+
+    @classmethod
+    def made(cls, good: int, of: int) -> PassRate:
+        low_high = wilson(good, of)
+        return cls(
+            of=of,
+            good=good,
+            share=round(good / of, 4) if of else None,
+            interval=(round(low_high[0], 4), round(low_high[1], 4)) if low_high else None,
+            pass_hat=tuple(round(each, 4) for each in pass_hat(good, of)),
+        )
+
+
+class Trial(Frozen):
+    """One run of one task, with one fault or without."""
+
+    task_id: str
+    fault: str | None = Field(description="Name of the fault; null: a clean trial.")
+    number: int = Field(description="Of this task and fault, counted from 0.")
+    seed: int = Field(description="What the fault's chances were drawn from.")
+    seconds: float = Field(description="The task's own time.")
+    final_state: str = Field("", description="As in error_report.json; empty when it could not be tried.")
+    code: str | None = Field(None, description="What the task failed with; null: it did not.")
+    reached: bool = Field(False, description="The task did what it declares: it passed, or showed its `expect`.")
+    struck: int = Field(0, description="How often the fault struck.")
+    seen: str | None = Field(None, description="Code of the first failure after the first strike; null: none.")
+    recovery_seconds: float | None = Field(
+        None, description="From the first strike to the end of the first attempt of the failed step that passed."
+    )
+    missing: tuple[str, ...] | None = Field(
+        None, description="What is not right with the artifacts of a failure; null: there was no failure."
+    )
+    artifacts: str | None = Field(None, description="The folder of the failure, relative to the campaign's.")
+    error: str = Field("", description="Why the trial could not be made, or the fault could not strike.")
+    unmet: tuple[str, ...] = Field((), description="What was expected of it and did not happen.")
+
+
+class Seconds(Frozen):
+    """Of several times."""
+
+    median: float
+    max: float
+
+
+class Cell(Frozen):
+    """One fault in one task."""
+
+    fault: str
+    kind: str
+    describe: str = Field(description="The fault in one line.")
+    task_id: str
+    transient: bool = Field(description="Whether the fault ends by itself.")
+    expected_code: str | None = Field(description="`-`: no failure; null: nothing is said.")
+    expected_recovered: bool | None
+    struck: Rate = Field(description="Trials in which the fault struck.")
+    classified: Rate = Field(description="Trials with the expected code, of those in which it struck.")
+    recovered: Rate = Field(description="Trials in which the task did what it declares, of those in which it struck.")
+    recovery: Seconds | None = Field(description="Seconds to recover; null: nothing had to recover, or did.")
+    artifacts: Rate = Field(description="Failures with all their artifacts.")
+    outcomes: dict[str, int] = Field(description="Final state, with the code of a failure -> number of trials.")
+    passed: PassRate
+    trials: tuple[Trial, ...]
+
+
+class Task(Frozen):
+    """One task, clean and faulted."""
+
+    task_id: str
+    source: str
+    clean: PassRate
+    faulted: PassRate
+
+
+class Confusion(Frozen):
+    """How often a fault with this expected code was seen as that one."""
+
+    expected: str
+    seen: str
+    count: int
+
+
+class Totals(Frozen):
+    """Over the whole campaign."""
+
+    clean: PassRate
+    faulted: PassRate
+    struck: Rate = Field(description="Faulted trials in which the fault struck.")
+    classification: Rate = Field(description="Struck trials with a declared `code` that got it.")
+    recovery: Rate = Field(description="Struck trials of transient faults to be recovered from, that were.")
+    artifacts: Rate = Field(description="Failed trials with all their artifacts.")
+    recovery_time: Seconds | None
+
+
+class Campaign(Frozen):
+    """The document."""
+
+    version: Literal[1] = VERSION
+    name: str
+    goal: str
+    source: str = Field(description="The file of the fault plan.")
+    run: str
+    started: datetime
+    seconds: float
+    seed: int = Field(description="Of the first trials; the next ones have the numbers after it.")
+    trials: int = Field(description="Trials of each task with each of its faults.")
+    clean_trials: int
+    interrupted: bool = Field(description="It was ended early: what is here is what was done by then.")
+    artifacts: str = Field(description="Where the failures are, relative to the project.")
+    unmet: tuple[str, ...] = Field(description="Why it did not pass; empty: it did.")
+    gate: Gate | None
+    totals: Totals
+    tasks: tuple[Task, ...]
+    cells: tuple[Cell, ...]
+    confusion: tuple[Confusion, ...]
+    clean: tuple[Trial, ...] = Field(description="The clean trials.")

@@ -1,0 +1,72 @@
+"""One campaign: its attacks, its trials as they come, and the document at any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from harness.campaign import summing
+from harness.campaign.cells import Attack, Turn, turns
+from harness.campaign.document import Campaign, Trial
+from harness.campaign.trials import RunTask, made
+from harness.spec.fault_plan_file import LoadedFaultPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is tried."""
+
+    trials: int
+    clean: int
+    seed: int
+
+
+@dataclass
+class Running:
+    """A campaign under way. What was done stays, however it ends."""
+
+    loaded: LoadedFaultPlan
+    attacks: Sequence[Attack]
+    size: Size
+    run: str
+    folder: Path
+    """Where its failures are kept."""
+    done: list[Trial] = field(default_factory=list)
+
+    @property
+    def schedule(self) -> list[Turn]:
+        return list(turns(self.attacks, trials=self.size.trials, clean=self.size.clean, seed=self.size.seed))
+
+    def trials(self, run_task: RunTask) -> Iterator[Trial]:
+        """Make them, each when it is asked for."""
+        for trial in made(self.schedule, run_task, self.run, self.folder):
+            self.done.append(trial)
+            yield trial
+
+    def document(self, started: datetime, ended: datetime, *, artifacts: str, interrupted: bool) -> Campaign:
+        """What was found by now."""
+        cells = summing.cells(self.attacks, self.done)
+        sums, plan = summing.totals(cells, self.done), self.loaded.plan
+        clean, _ = summing.split(self.done)
+        return Campaign(
+            name=self.loaded.name,
+            goal=plan.goal,
+            source=self.loaded.source,
+            run=self.run,
+            started=started,
+            seconds=round((ended - started).total_seconds(), 3),
+            seed=self.size.seed,
+            trials=self.size.trials,
+            clean_trials=self.size.clean,
+            interrupted=interrupted,
+            artifacts=artifacts,
+            unmet=summing.unmet(self.done, plan.gate, sums),
+            gate=plan.gate,
+            totals=sums,
+            tasks=summing.tasks(self.attacks, self.done),
+            cells=cells,
+            confusion=summing.confusion(cells),
+            clean=tuple(clean),
+        )

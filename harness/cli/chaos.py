@@ -1,0 +1,144 @@
+"""`harness chaos`: a campaign of faults."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from harness.campaign import Campaign, Running, Size, Trial, attacks
+from harness.campaign.markdown import markdown
+from harness.campaign.table import show
+from harness.cli.chaos_files import Given, given
+from harness.plan import new_run_id
+from harness.reporting.names import shown_path
+from harness.spec.keys import slug
+from harness.spec.problems import SpecError
+
+USAGE = 2
+INTERRUPTED = 130
+NARROWEST = 60
+
+
+def chaos(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders that hold some.")],
+    faults: Annotated[Path, typer.Option("--faults", metavar="FILE", help="The fault plan: *.faults.yaml.")],
+    trials: Annotated[int, typer.Option(min=1, help="Trials of each fault in each task.")] = 1,
+    clean_trials: Annotated[
+        int | None, typer.Option(min=0, help="Trials of each task without a fault; default: as many.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the first trials; default: the plan's, else 0.")] = None,
+    json: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Where the document goes; default: .harness/chaos.")
+    ] = None,
+    markdown_file: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write a summary for a pull request, too.")
+    ] = None,
+) -> None:
+    """Run every task that a fault plan strikes: as it is, and with each of its faults.
+
+    Tells of each fault whether it struck, was classified right, was recovered from, and how long that took.
+    Exit code 1 when something did not happen as the plan expects, or a clean trial fails; 2 for files that are wrong.
+
+    Example: harness chaos tasks/ --faults tasks/campaigns/e2e.faults.yaml --trials 3
+    """
+    started = datetime.now(UTC)
+    found = _given(paths, faults)
+    running = _prepared(
+        found, Size(trials, trials if clean_trials is None else clean_trials, _seed(found, seed)), started
+    )
+    interrupted = _run(running, found)
+    document = running.document(
+        started, datetime.now(UTC), artifacts=_relative(running.folder, found.settings.root), interrupted=interrupted
+    )
+    place = json or running.folder.parent.parent / f"{slug(document.name)}-{running.run}.json"
+    _write(place, document.model_dump_json(indent=1) + "\n")
+    if markdown_file is not None:
+        _write(markdown_file, markdown(document))
+    _tell(document, place)
+    if interrupted:
+        raise typer.Exit(INTERRUPTED)
+    if document.unmet:
+        raise typer.Exit(1)
+
+
+def _given(paths: list[Path], faults: Path) -> Given:
+    try:
+        return given(paths, faults)
+    except ValueError as error:
+        _refuse(str(error))
+
+
+def _refuse(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(USAGE)
+
+
+def _seed(found: Given, seed: int | None) -> int:
+    return seed if seed is not None else found.loaded.plan.seed or 0
+
+
+def _prepared(found: Given, size: Size, started: datetime) -> Running:
+    for warning in found.warnings:
+        typer.echo(f"warning: {warning}", err=True)
+    run = new_run_id(started, os.getpid())
+    try:
+        several = attacks(found.loaded, found.tasks, found.settings, run)
+    except SpecError as error:
+        _refuse(str(error))
+    if not several:
+        _refuse(f"{found.loaded.source}: none of its faults strikes one of these tasks")
+    return Running(found.loaded, several, size, run, found.settings.root / ".harness" / "chaos" / run / "errors")
+
+
+def _run(running: Running, found: Given) -> bool:
+    """Make the trials, and tell of each. Returns whether that was interrupted."""
+    from harness.wiring import SyncHarness  # Playwright is loaded only when tasks run
+
+    settings = found.settings.model_copy(update={"artifacts": running.folder})
+    number, of = 0, len(running.schedule)
+    try:
+        harness = SyncHarness(settings, running.run)
+    except (ValueError, OSError) as error:
+        _refuse(str(error))
+    try:
+        for number, trial in enumerate(running.trials(lambda plan: harness.run(plan, lambda _: None)), 1):
+            typer.echo(f"{number:>{len(str(of))}}/{of} {_progress(trial)}", err=True)
+    except KeyboardInterrupt:
+        typer.echo(f"interrupted after {number} of {of} trials", err=True)
+        return True
+    finally:
+        harness.close()
+    return False
+
+
+def _progress(trial: Trial) -> str:
+    """A line for a trial that is over."""
+    name = f"{trial.task_id} {trial.fault or 'clean'}"
+    ended = trial.error or f"{trial.final_state} in {trial.seconds:.1f} s"
+    if trial.struck:
+        ended += f", struck: {trial.seen or 'no failure'}"
+    return f"{name}: {ended}" + "".join(f"\n    {why}" for why in trial.unmet if why != trial.error)
+
+
+def _tell(document: Campaign, place: Path) -> None:
+    width = max(NARROWEST, shutil.get_terminal_size((120, 24)).columns)
+    show(document, Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False))
+    typer.echo(f"document: {shown_path(place)}")
+    if document.interrupted:
+        typer.echo("it was interrupted: not everything was tried")
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, "utf-8")
+
+
+def _relative(folder: Path, root: Path) -> str:
+    return folder.relative_to(root).as_posix()

@@ -1,0 +1,58 @@
+"""docs/error-codes.md, from the catalog.
+
+Run as `python -m harness.cli.error_codes docs/error-codes.md`, in the folder of the project.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+
+from harness.cli.code_facts import excerpt, facts
+from harness.failure import CATALOG, Category, Row
+
+_TITLES = {
+    Category.INFRASTRUCTURE: "the machine, the network, the site",
+    Category.EXECUTION: "the act on the page",
+    Category.LOGIC: "the task, or what it checks",
+    Category.CATASTROPHIC: "what ends a task in any case",
+}
+_HEAD = """# Error codes
+
+Generated from the catalog: `python -m harness.cli.error_codes docs/error-codes.md`. `harness explain CODE` says the
+same.
+
+A report's `error_type` is one of the 14 values of specs/003 3.1; where none fits it is `unknown`, and `code` tells. The
+rule named with a code is the one in `error_recovery` that answers; what it does is what happens when the task does not
+declare it. *Retryable* says whether the step may pass when it is done again as it is; *scope*, how far the failure
+reaches. The examples are excerpts of `errors/<task_id>/error_report.json`.
+"""
+
+
+def document(rows: Iterable[Row] = CATALOG.values()) -> str:
+    """docs/error-codes.md."""
+    ordered = sorted(rows, key=lambda row: list(Category).index(row.category))
+    parts = [_HEAD, _contents(ordered)]
+    for category, of_category in groupby(ordered, lambda row: row.category):
+        parts.append(f"## {category.capitalize()}: {_TITLES[category]}")
+        parts += map(_section, of_category)
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _contents(rows: Iterable[Row]) -> str:
+    lines = [f"| [`{row.code}`](#{row.code.lower()}) | `{row.error_type}` | {row.cause} |" for row in rows]
+    return "\n".join(["| code | error_type | cause |", "|---|---|---|", *lines, ""])
+
+
+def _section(row: Row) -> str:
+    labels = {"rule": "what the harness does", "do": "what you can do"}
+    lines = [f"- **{labels.get(label, label)}**: {text}" for label, text in facts(row)]
+    shown = json.dumps(excerpt(row), indent=2, ensure_ascii=False)
+    return "\n".join([f"### {row.code}\n", *lines, f"\n```json\n{shown}\n```\n"])
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(document(), "utf-8")

@@ -1,0 +1,129 @@
+"""What a request gets that a fault strikes: instead of the site's answer, or of it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from typing import assert_never
+
+from harness.faults.damage import break_off, bring, drip, lose
+from harness.faults.request import RequestHead
+from harness.faults.stream import Download, Stream, join, pump
+from harness.resilience import Clock
+from harness.spec.faults import Empty, Garbage, Hang, Reset, Slow, SocketFault, Status, Truncate
+from harness.spec.faults.network import BODILESS
+
+ADDRESS = "127.0.0.1"
+NOISE = b"HTTP/1.1 \x00\x01\x02\xfe\xff\x00 200\x00\r\n\x00\r\n\r\n"
+"""A NUL makes a head no HTTP for every client; mere noise would be read as HTTP/0.9, a page without a head."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request on its way."""
+
+    client: Stream
+    port: int
+    """Where its site is."""
+    first: bytes
+    """What goes to the site before all that the client still sends."""
+    head: RequestHead | None = None
+    """None for what is not HTTP."""
+    breaks: Callable[[], None] = lambda: None
+    """To be called just before it ends without a byte of an answer."""
+
+    async def site(self) -> Stream | None:
+        """A connection on which the request was begun; None when the site is down: the client was told."""
+        try:
+            site = await Stream.to(ADDRESS, self.port)
+        except OSError:
+            self.client.reset()
+            return None
+        site.writer.write(self.first)
+        return site
+
+
+async def answer(fault: SocketFault | None, exchange: Exchange, clock: Clock) -> None:
+    """See to it that the request gets what the fault says; without one, the site's answer."""
+    match fault:
+        case None:
+            await _of_the_site(exchange, bring if exchange.head else pump)
+        case Slow():
+            await _of_the_site(exchange, partial(drip, fault, clock))
+        case Truncate():
+            method = exchange.head.method if exchange.head else b"GET"
+            await _of_the_site(exchange, partial(break_off, fault.bytes, method))
+        case Reset(commit=True):
+            await _of_the_site(exchange, partial(lose, exchange.breaks))
+        case _:
+            await _instead(fault, exchange, clock)
+
+
+async def _instead(fault: Hang | Empty | Garbage | Status | Reset, exchange: Exchange, clock: Clock) -> None:
+    """The site learns of nothing."""
+    client = exchange.client
+    match fault:
+        case Hang(seconds=seconds):
+            await _silence(exchange, seconds, clock)
+        case Empty():
+            exchange.breaks()
+            await client.finish()
+        case Garbage():
+            await client.finish(NOISE)
+        case Status():
+            await client.finish(status_answer(fault, exchange.head))
+        case Reset():
+            exchange.breaks()
+            client.reset()
+        case _:
+            assert_never(fault)
+
+
+async def _of_the_site(exchange: Exchange, download: Download) -> None:
+    site = await exchange.site()
+    if site is None:
+        return
+    try:
+        await join(exchange.client, site, download)
+        await exchange.client.close()
+    finally:
+        site.drop()
+
+
+async def _silence(exchange: Exchange, seconds: float, clock: Clock) -> None:
+    """Until the time is over, or the client has given up; then an end without a byte."""
+    client = exchange.client
+    sleep = asyncio.ensure_future(clock.sleep(seconds))
+    gone = asyncio.ensure_future(client.drain_input())
+    try:
+        await asyncio.wait([sleep, gone], return_when=asyncio.FIRST_COMPLETED)
+        if not gone.done():
+            exchange.breaks()
+    finally:
+        sleep.cancel()
+        gone.cancel()
+    await asyncio.wait([gone])  # two cannot read at once
+    await client.finish()
+
+
+def status_answer(fault: Status, head: RequestHead | None) -> bytes:
+    """The answer that a server of this status would give."""
+    body = fault.body.encode()
+    lines = [f"HTTP/1.1 {fault.status} {_phrase(fault.status)}", "Connection: close"]
+    if fault.retry_after is not None:
+        lines.append(f"Retry-After: {math.ceil(fault.retry_after)}")
+    if fault.status not in BODILESS:
+        lines += [f"Content-Length: {len(body)}", "Content-Type: text/html; charset=utf-8"]
+    without = fault.status in BODILESS or (head is not None and head.method == b"HEAD")
+    return "\r\n".join([*lines, "", ""]).encode("ascii") + (b"" if without else body)
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:  # no standard names it
+        return "Status"

@@ -1,0 +1,87 @@
+"""Faults done to memory, environment channels and databases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.criteria import Json, PathError, lookup
+from harness.failure import Failed, Failure
+from harness.faults.database import confined, lock
+from harness.ports import Heal, Kept, Strike, World
+from harness.spec.faults import DatabaseLocked, DelayedState, EnvironmentAltered, MemoryAltered
+
+SOURCE = "fault"
+"""The source of memory entries that a fault has written."""
+
+
+class StateHands:
+    """Faults of one task's world, and of the databases below `root`, the project's folder."""
+
+    def __init__(self, world: World, root: Path) -> None:
+        self._world = world
+        self._root = root
+
+    async def strike(self, strike: Strike) -> Heal | None:
+        """Do it. Raises Failed."""
+        match strike.fault:
+            case DelayedState() as fault:
+                heal = await self._delay(fault)
+            case EnvironmentAltered() as fault:
+                heal = await self._alter_environment(fault)
+            case MemoryAltered() as fault:
+                heal = self._alter_memory(fault)
+            case DatabaseLocked() as fault:
+                heal = await lock(confined(self._root, fault.path))
+            case other:
+                raise Failed(Failure("INTERNAL_ERROR", f"{other.kind} is no fault of the state"))
+        strike.met()
+        return heal
+
+    async def _delay(self, fault: DelayedState) -> Heal | None:
+        if fault.seconds == 0:
+            await self._world.merge(fault.channel, fault.path, fault.value)
+            return None
+        if fault.meanwhile is not None:
+            await self._world.merge(fault.channel, fault.path, fault.meanwhile)
+
+        async def arrive() -> None:
+            await self._world.merge(fault.channel, fault.path, fault.value)
+
+        return arrive
+
+    async def _alter_environment(self, fault: EnvironmentAltered) -> Heal:
+        world, channel, path = self._world, fault.channel, fault.path
+        before = _only(await world.channel(channel), path)
+        await world.merge(channel, path, fault.value)
+
+        async def put_back() -> None:
+            if _only(await world.channel(channel), path) == fault.value:
+                await world.merge(channel, path, before)
+
+        return put_back
+
+    def _alter_memory(self, fault: MemoryAltered) -> Heal:
+        world, key = self._world, fault.key
+        before = world.entries().get(key)
+        world.remember(key, fault.value, SOURCE)
+        altered = world.entries()[key]
+
+        async def put_back() -> None:
+            entries = world.entries()
+            if entries.pop(key, None) == altered:
+                old = {} if before is None else {key: before}
+                await world.restore(Kept({**entries, **old}, environment={}, whole=False))
+
+        return put_back
+
+
+def _only(document: Json, path: str) -> Json:
+    """The value at the path; null where there is none, as in criteria. Raises Failed for a path to several places."""
+    try:
+        found = lookup(document, path)
+    except PathError as error:
+        raise Failed(Failure("INVALID_INPUT", f"environment_altered: {path!r} is no path: {error}")) from error
+    if len(found) > 1:
+        message = f"environment_altered: {path!r} names {len(found)} places; name one, so that it can be put back"
+        raise Failed(Failure("INVALID_INPUT", message))
+    return found[0] if found else None

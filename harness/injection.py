@@ -1,0 +1,127 @@
+"""Faults injected from Python (specs/003 7.1): they wait for the next task, or stand while a block lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self, get_args
+
+from pydantic import TypeAdapter, ValidationError
+
+from harness.plan import Plan
+from harness.settings import Settings
+from harness.spec.faults import ChannelFault, Fault, FaultBase, HostFault, ServiceFault
+from harness.spec.problems import did_you_mean
+
+_FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
+_KINDS = {kind.model_fields["kind"].default: kind for kind in get_args(get_args(Fault)[0])}
+
+
+class InjectionError(ValueError):
+    """A fault that cannot be: of no known kind, or with keys or values that its kind does not have."""
+
+
+@dataclass(eq=False)
+class Injection:
+    """What was injected with one call. As a context manager it strikes every task of the block."""
+
+    faults: tuple[Fault, ...]
+    pending: Pending
+    standing: bool = False
+
+    def __enter__(self) -> Self:
+        self.standing = True
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.pending.remove(self)
+
+
+@dataclass
+class Pending:
+    """The injections that no task has met yet, and those that stand."""
+
+    _injections: list[Injection] = field(default_factory=list)
+
+    def add(self, *faults: Fault) -> Injection:
+        injection = Injection(faults, self)
+        self._injections.append(injection)
+        return injection
+
+    def remove(self, injection: Injection) -> None:
+        self._injections = [each for each in self._injections if each is not injection]
+
+    def look(self) -> tuple[Fault, ...]:
+        """What strikes the next task."""
+        return tuple(fault for injection in self._injections for fault in injection.faults)
+
+    def forget(self) -> None:
+        """All but what stands: a task has met it, or a test has ended."""
+        self._injections = [each for each in self._injections if each.standing]
+
+    def clear(self) -> None:
+        self._injections = []
+
+
+def fault_of(fault: Mapping[str, Any] | FaultBase) -> Fault:
+    """A fault as a file declares it, or made by its class. Raises InjectionError."""
+    given = fault.model_dump() if isinstance(fault, FaultBase) else dict(fault)
+    try:
+        return _FAULT.validate_python(given)
+    except ValidationError as error:
+        raise InjectionError("; ".join(_problems(given, error))) from None
+
+
+def _problems(given: Mapping[str, Any], error: ValidationError) -> Iterator[str]:
+    kind = given.get("kind")
+    model = _KINDS.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        hint = did_you_mean(kind, _KINDS) if isinstance(kind, str) else ""
+        yield f"fault {dict(given)!r}: `kind` is {kind!r}; {hint or f'expected one of: {_listed(sorted(_KINDS))}'}"
+        return
+    for found in error.errors():
+        name = ".".join(map(str, found["loc"][1:]))
+        if found["type"] == "extra_forbidden":
+            hint = did_you_mean(name, model.model_fields) or f"it has: {_listed(model.model_fields)}"
+            yield f"fault `{kind}` has no key `{name}`: {hint}"
+        elif found["type"] == "missing":
+            yield f"fault `{kind}` needs `{name}`: {model.model_fields[name].description}"
+        else:
+            said = found["msg"].removeprefix("Value error, ")
+            yield f"fault `{kind}`: `{name}`: {said}, found {found['input']!r}" if name else f"fault `{kind}`: {said}"
+
+
+def check(faults: Collection[Fault], plan: Plan, settings: Settings) -> None:
+    """Whether they fit the task and its project. Raises InjectionError."""
+    problems = [problem for fault in faults for problem in _misfits(fault, plan, settings)]
+    if problems:
+        raise InjectionError("\n".join(problems))
+
+
+def _misfits(fault: Fault, plan: Plan, settings: Settings) -> Iterator[str]:
+    last = len(plan.steps) - 1
+    if plan.agent is None and fault.step > last:
+        yield f"fault `{fault.kind}`: there is no step {fault.step}: {plan.task_id} has the steps 0 to {last}"
+    if isinstance(fault, ChannelFault) and fault.channel not in settings.channels:
+        yield _unknown(fault, "channel", fault.channel, settings.channels, "tool.harness.channels")
+    if isinstance(fault, HostFault) and fault.host.lower() not in hosts(settings):
+        yield _unknown(fault, "host", fault.host, hosts(settings), "tool.harness.services")
+    if isinstance(fault, ServiceFault) and fault.service not in settings.services:
+        yield _unknown(fault, "service", fault.service, settings.services, "tool.harness.services")
+
+
+def _unknown(fault: Fault, what: str, name: str, known: Collection[str], table: str) -> str:
+    hint = did_you_mean(name, known) or f"known: {_listed(known)}"
+    return f"fault `{fault.kind}`: there is no {what} `{name}` in [{table}]; {hint}"
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def hosts(settings: Settings) -> tuple[str, ...]:
+    """The hosts of the project's services, in lower case."""
+    return tuple(host.lower() for service in settings.services.values() for host in service.hosts)

@@ -1,0 +1,145 @@
+"""Clears up behind a harness that was killed: `python -I -S janitor.py <harness pid> <scratch> <workspace>`.
+
+Standard input is a pipe whose other end only the harness holds; on it come the pids of the programs that it starts, a
+line each. When the pipe ends, or the parent is no longer the harness, what these programs left running is ended, and
+both folders are removed. Started as a file and without `site`, in a session of its own: it costs milliseconds, and no
+signal meant for the harness reaches it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+PARENT_CHECK = 1.0
+"""Seconds between two looks at the parent's pid: a fork of the harness may hold the pipe open after its death."""
+GRACE = 2.0
+"""Seconds that the programs have to end by themselves, as they do when the harness is gone."""
+GONE_WITHIN = 2.0
+"""Seconds that killed programs may take to be gone."""
+REMOVED_WITHIN = 2.0
+"""Seconds in which a folder must be gone: a dying program may still write into it."""
+POLL = 0.02
+CHUNK = 4096
+PROCESSES = Path("/proc")
+STATE, PARENT, START = 0, 1, 19
+"""Fields of /proc/<pid>/stat after the name."""
+
+
+def main(harness: int, scratch: Path, workspace: Path) -> None:
+    """Wait for the end of the harness; then clear up. The folder around `workspace` goes too when it is empty."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    programs = _told_by(harness)
+    _outwait(programs, GRACE)
+    for pid, born in programs.items():
+        _end(pid, born)
+    _outwait(programs, GONE_WITHIN)
+    _remove(scratch)
+    _remove(workspace)
+    with contextlib.suppress(OSError):  # other processes have theirs in it
+        workspace.parent.rmdir()
+
+
+def _told_by(harness: int) -> dict[int, str]:
+    """The programs that the harness has told of until its end: pid -> birth, since a pid may be used again."""
+    programs: dict[int, str] = {}
+    rest = b""
+    while True:
+        readable, _, _ = select.select([sys.stdin], [], [], PARENT_CHECK)
+        chunk = os.read(sys.stdin.fileno(), CHUNK) if readable else b""
+        if not chunk and (readable or os.getppid() != harness):
+            return programs
+        *lines, rest = (rest + chunk).split(b"\n")
+        programs |= {int(line): _birth(int(line)) for line in lines}
+
+
+def _outwait(programs: Mapping[int, str], seconds: float) -> None:
+    """Until all of them have ended, `seconds` at most."""
+    for _ in _polls(seconds):
+        if not any(_runs(pid, born) for pid, born in programs.items()):
+            return
+
+
+def _remove(folder: Path) -> None:
+    for _ in _polls(REMOVED_WITHIN):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+
+
+def _polls(seconds: float) -> Iterator[None]:
+    """At once, and then again and again for so long."""
+    pause = threading.Event()
+    for _ in range(round(seconds / POLL)):
+        yield
+        pause.wait(POLL)
+
+
+def _end(pid: int, born: str) -> None:
+    """SIGKILL to a program and all below it, and to the group that it leads: what it left behind may be in there."""
+    runs = _runs(pid, born)
+    if not runs and _birth(pid):
+        return  # the pid is somebody else's by now
+    for each in _tree(pid) if runs else ():
+        with contextlib.suppress(OSError):
+            os.kill(each, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _runs(pid: int, born: str) -> bool:
+    return bool(born) and _birth(pid) == born
+
+
+def _birth(pid: int) -> str:
+    """What tells a process from a later one of the same pid; empty when it has ended."""
+    if not PROCESSES.is_dir():
+        return _asked("-o", "lstart=", "-p", str(pid)).strip()
+    fields = _stat(pid)
+    return fields[START] if fields and fields[STATE] != "Z" else ""
+
+
+def _tree(root: int) -> list[int]:
+    """A process and all below it."""
+    parents, found = dict(_parents()), [root]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    return found
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    """Every process with its parent."""
+    if not PROCESSES.is_dir():
+        for line in _asked("-A", "-o", "pid=,ppid=").splitlines():
+            pid, parent = line.split()
+            yield int(pid), int(parent)
+        return
+    for folder in PROCESSES.glob("[0-9]*"):
+        if fields := _stat(int(folder.name)):
+            yield int(folder.name), int(fields[PARENT])
+
+
+def _stat(pid: int) -> list[str]:
+    """The fields after the name, which may contain anything; empty when there is no such process."""
+    try:
+        return (PROCESSES / str(pid) / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _asked(*arguments: str) -> str:
+    """`ps`, for systems that show no files of their processes."""
+    return subprocess.run(["ps", *arguments], capture_output=True, text=True, check=False).stdout
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3]))

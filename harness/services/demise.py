@@ -1,0 +1,73 @@
+"""Ending a service on purpose (a fault plan): its owner sees that this was no crash, and starts it again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Sequence
+
+import psutil
+
+from harness.resilience import Clock, Deadline
+from harness.services import leash
+from harness.services.listener import listening_pid
+
+GRACE = 3.0
+"""Seconds between SIGTERM and SIGKILL."""
+KILLED_WITHIN = 2.0
+"""Seconds a SIGKILLed process may take to be gone."""
+LOOK = 0.01
+"""Seconds between two looks."""
+
+
+def leash_behind(port: int) -> int | None:
+    """The leash of what listens on the port, held by this process or by the one that has started it; else None.
+
+    Under xdist the second is the controller, which owns the services.
+    """
+    listener = listening_pid(port)
+    try:
+        process = psutil.Process(listener) if listener is not None else None
+        held = [each.pid for each in process.parents() if _of_this_run(each)] if process else []
+    except psutil.Error:  # gone meanwhile
+        return None
+    return next(iter(held), None)
+
+
+def _of_this_run(process: psutil.Process) -> bool:
+    return leash.__file__ in process.cmdline() and process.ppid() in (os.getpid(), os.getppid())
+
+
+async def end(pid: int, clock: Clock, *, orderly: bool) -> None:
+    """End everything below the leash `pid`, and wait for that; `orderly`: SIGTERM, and SIGKILL only to what stays."""
+    with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+        leashed = psutil.Process(pid)
+        processes = leashed.children(recursive=True)
+        os.kill(pid, signal.SIGUSR1)
+        # The leash ends when its command is reaped, threads and all: until then the ports may be held.
+        all_of_it = (leashed, *processes)
+        if orderly:
+            _signal(processes, signal.SIGTERM)
+            await _gone(all_of_it, clock, GRACE)
+        _signal(processes, signal.SIGKILL)
+        await _gone(all_of_it, clock, KILLED_WITHIN)
+
+
+def _signal(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.send_signal(number)
+
+
+async def _gone(processes: Sequence[psutil.Process], clock: Clock, seconds: float) -> None:
+    deadline = Deadline.after(seconds, clock.now())
+    while any(map(_runs, processes)) and deadline.allows(LOOK, clock.now()):
+        await clock.sleep(LOOK)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

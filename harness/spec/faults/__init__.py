@@ -1,0 +1,83 @@
+"""`faults:` what goes wrong on purpose, one class for each kind."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from harness.spec.faults.base import FaultBase, FaultExpect, RequestFault, StepFault
+from harness.spec.faults.browser import BrowserKill, BrowserStop, DriverKill, EndlessLoop, PageCrash
+from harness.spec.faults.network import (
+    Abort,
+    Dns,
+    Empty,
+    Garbage,
+    Hang,
+    HostFault,
+    Offline,
+    Refuse,
+    Reset,
+    Slow,
+    Status,
+    Tls,
+    Truncate,
+)
+from harness.spec.faults.page import (
+    AlertOnLoad,
+    Covered,
+    Detached,
+    Dialog,
+    Disabled,
+    ElementFault,
+    Late,
+    Missing,
+    Moved,
+    PageFault,
+    Popup,
+    Renamed,
+)
+from harness.spec.faults.service import PortTaken, ServiceFault, ServiceKilled, ServiceRestarted
+from harness.spec.faults.state import (
+    ChannelFault,
+    ClockMoved,
+    DatabaseLocked,
+    DelayedState,
+    EnvironmentAltered,
+    MemoryAltered,
+    SessionExpired,
+    StorageCleared,
+)
+
+SocketFault = Hang | Reset | Empty | Garbage | Truncate | Slow | Status
+"""Strikes requests on their way from the browser to the site."""
+RouteFault = Dns | Abort
+"""Strikes requests before they leave the browser."""
+InBrowser = (
+    Missing | Renamed | Moved | Covered | Disabled | Detached | Late | Dialog | AlertOnLoad | Popup
+    | PageCrash | EndlessLoop | BrowserStop | BrowserKill | DriverKill
+    | Offline | SessionExpired | StorageCleared | ClockMoved
+)  # fmt: skip
+"""Done by the browser's side: to a page, a context, or a process."""
+InWorld = DelayedState | EnvironmentAltered | MemoryAltered | DatabaseLocked
+"""Done to memory, environment and databases."""
+InServices = ServiceKilled | ServiceRestarted | PortTaken
+"""Done to the sites' processes."""
+Fault = Annotated[
+    Refuse | Tls | Offline | Hang | Reset | Empty | Garbage | Truncate | Slow | Status | Dns | Abort
+    | Missing | Renamed | Moved | Covered | Disabled | Detached | Late | Dialog | AlertOnLoad | Popup
+    | PageCrash | EndlessLoop | BrowserStop | BrowserKill | DriverKill
+    | DelayedState | EnvironmentAltered | MemoryAltered | SessionExpired | StorageCleared | DatabaseLocked | ClockMoved
+    | ServiceKilled | ServiceRestarted | PortTaken,
+    Field(discriminator="kind"),
+]  # fmt: skip
+
+__all__ = [
+    "Abort", "AlertOnLoad", "BrowserKill", "BrowserStop", "ChannelFault", "ClockMoved", "Covered", "DatabaseLocked",
+    "DelayedState", "Detached", "Dialog", "Disabled", "Dns", "DriverKill", "ElementFault", "Empty", "EndlessLoop",
+    "EnvironmentAltered", "Fault", "FaultBase", "FaultExpect", "Garbage", "Hang", "HostFault", "InBrowser",
+    "InServices", "InWorld", "Late", "MemoryAltered", "Missing", "Moved", "Offline", "PageCrash", "PageFault", "Popup",
+    "PortTaken", "Refuse", "Renamed", "RequestFault", "Reset", "RouteFault", "ServiceFault", "ServiceKilled",
+    "ServiceRestarted", "SessionExpired", "Slow", "SocketFault", "Status", "StepFault", "StorageCleared", "Tls",
+    "Truncate",
+]  # fmt: skip

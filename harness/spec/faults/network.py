@@ -1,0 +1,161 @@
+"""Faults of the network: at the socket, between browser and site, or in the browser itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from harness.spec.faults.base import LONGEST, RequestFault, StepFault
+
+NetError = Literal[
+    "access_denied", "address_unreachable", "blocked_by_client", "blocked_by_response", "connection_aborted",
+    "connection_closed", "connection_failed", "connection_refused", "connection_reset", "failed", "timed_out",
+]  # fmt: skip
+TlsProblem = Literal["untrusted", "protocol"]
+BODILESS = (204, 205, 304)
+"""Statuses whose answers have no body."""
+
+
+class HostFault(StepFault):
+    """One that strikes a whole host."""
+
+    host: str = Field(min_length=1, max_length=253, description="A host of `[tool.harness.services]`.")
+
+    @property
+    def target(self) -> str:
+        return self.host
+
+
+class Refuse(HostFault):
+    """The host's listener is closed, for a number of connections or of seconds."""
+
+    kind: Literal["refuse"] = "refuse"
+    connections: int | None = Field(
+        None, ge=1, le=10_000, description="How many are refused, as a number of connections."
+    )
+    seconds: float | None = Field(None, gt=0, le=LONGEST, description="How long all are refused, in seconds.")
+
+    @model_validator(mode="after")
+    def _heals_one_way(self) -> Refuse:
+        if (self.connections is None) == (self.seconds is None):
+            raise ValueError("`refuse` needs either `connections` or `seconds`: how long it lasts")
+        return self
+
+
+class Tls(HostFault):
+    """The host's https shows a certificate that nobody accepts, or answers with what is no TLS at all.
+
+    Connections that stand go on; `api` steps speak plain http to the host, and do not meet it.
+    """
+
+    kind: Literal["tls"] = "tls"
+    problem: TlsProblem = Field("untrusted", description="An unknown certificate, or an answer that is not TLS.")
+    seconds: float | None = Field(
+        None, gt=0, le=LONGEST, description="How long; without it, to the end of the task, in seconds."
+    )
+
+    @property
+    def transient(self) -> bool:
+        return self.seconds is not None
+
+
+class Offline(StepFault):
+    """The browser has no network."""
+
+    kind: Literal["offline"] = "offline"
+    seconds: float | None = Field(
+        None, gt=0, le=LONGEST, description="How long; without it, to the end of the task, in seconds."
+    )
+
+    @property
+    def transient(self) -> bool:
+        return self.seconds is not None
+
+
+class Hang(RequestFault):
+    """Requests are accepted, and dropped without an answer after some seconds."""
+
+    kind: Literal["hang"] = "hang"
+    seconds: float = Field(30, ge=0, le=LONGEST, description="After how long a request is dropped, in seconds.")
+
+
+class Reset(RequestFault):
+    """The connection is broken off (RST) instead of an answer."""
+
+    kind: Literal["reset"] = "reset"
+    commit: bool = Field(
+        False, description="The site gets the request first, and does its work; only its answer is lost."
+    )
+
+
+class Empty(RequestFault):
+    """The connection is closed in order, without a byte of an answer."""
+
+    kind: Literal["empty"] = "empty"
+
+
+class Garbage(RequestFault):
+    """The answer is not HTTP."""
+
+    kind: Literal["garbage"] = "garbage"
+
+
+class Truncate(RequestFault):
+    """The site's answer breaks off in its body; one without a body is lost whole (RST)."""
+
+    kind: Literal["truncate"] = "truncate"
+    bytes: int = Field(
+        0,
+        ge=0,
+        le=10_000_000,
+        description="How much of the body still arrives, never the whole, as a number of bytes on the wire.",
+    )
+
+
+class Slow(RequestFault):
+    """The site's answer comes late, or drips."""
+
+    kind: Literal["slow"] = "slow"
+    seconds: float = Field(0, ge=0, le=LONGEST, description="How much later the answer begins, in seconds.")
+    bytes_per_second: int | None = Field(
+        None, ge=1, le=10_000_000, description="How fast it comes then, as a number of bytes."
+    )
+
+    @property
+    def lasts(self) -> float | None:
+        return None
+
+    @model_validator(mode="after")
+    def _slows(self) -> Slow:
+        if not self.seconds and self.bytes_per_second is None:
+            raise ValueError("`slow` needs `seconds`, `bytes_per_second` or both: how slow it is")
+        return self
+
+
+class Status(RequestFault):
+    """The answer is an HTTP status; the site does not see the request."""
+
+    kind: Literal["status"] = "status"
+    status: int = Field(ge=200, le=599, description="What is answered, as an HTTP status.")
+    retry_after: float | None = Field(None, ge=0, le=LONGEST, description="`Retry-After` of the answer, in seconds.")
+    body: str = Field("", max_length=100_000, description="Body of the answer, as text.")
+
+    @model_validator(mode="after")
+    def _may_have_a_body(self) -> Status:
+        if self.body and self.status in BODILESS:
+            raise ValueError(f"an answer of status {self.status} has no body: leave `body` out")
+        return self
+
+
+class Dns(RequestFault):
+    """The browser cannot resolve the name."""
+
+    kind: Literal["dns"] = "dns"
+
+
+class Abort(RequestFault):
+    """The browser ends the request with a network error of its own."""
+
+    kind: Literal["abort"] = "abort"
+    error: NetError = Field("failed", description="Which: Chromium's `net::ERR_` name in small letters.")

@@ -1,0 +1,224 @@
+"""However a run ends: no process, no port and no temporary folder of it is left (issue 4)."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.acceptance.conftest import INI, PYPROJECT
+from tests.acceptance.kills import free_ports, listens
+
+TASKS = Path(__file__).parents[2] / "tasks"
+HOSTS = ("world", "shop", "bank", "gov", "util", "food", "transport", "stream", "travel")
+GONE_WITHIN = 8.0
+BEGUN_WITHIN = 60.0
+ENDED_WITHIN = 60.0
+
+
+class Run:
+    """pytest in a project with services of its own, and everything that comes of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.temp = root, root / "tmp"
+        self.temp.mkdir()
+        self.ports = free_ports(len(HOSTS))
+        hosts = ", ".join(f'"{host}.local" = {port}' for host, port in zip(HOSTS, self.ports, strict=True))
+        settings = PYPROJECT.format(base=self.ports[0], hosts=hosts).replace("health =", "ready_timeout = 30\nhealth =")
+        (root / "pyproject.toml").write_text(settings, "utf-8")
+        (root / "pytest.ini").write_text(INI, "utf-8")
+        (root / "tasks").mkdir()
+        self.seen: set[psutil.Process] = set()
+
+    def ship(self, *names: str) -> None:
+        shutil.copytree(TASKS / "files", self.root / "tasks" / "files")
+        for name in names:
+            shutil.copy(TASKS / f"{name}.task.yaml", self.root / "tasks")
+
+    def write(self, name: str, *steps: dict[str, Any]) -> None:
+        spec = {"task_id": name, "goal": "g", "timeout": 120, "step_timeout": 90, "steps": list(steps)}
+        (self.root / "tasks" / f"{name}.task.json").write_text(json.dumps(spec), "utf-8")
+
+    def start(self, *options: str) -> None:
+        self.process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-p",
+                "no:cacheprovider",
+                f"--basetemp={self.root / 'base'}",
+                "tasks",
+                *options,
+            ],
+            cwd=self.root,
+            env={**os.environ, "TMPDIR": str(self.temp), "PYTHONPATH": os.pathsep.join(sys.path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.root_process = psutil.Process(self.process.pid)
+
+    def in_a_step(self, count: int = 1) -> None:
+        """Wait until so many tasks have taken their screenshot: they are in the long step after it."""
+        limit = time.monotonic() + BEGUN_WITHIN
+        while len(list(self.root.glob("errors/.tmp/*/*/screenshots/*.png"))) < count:
+            assert self.process.poll() is None, self.end()
+            assert time.monotonic() < limit
+            time.sleep(0.02)
+        self.look()
+
+    def look(self) -> None:
+        """All processes of the run as they are now; none of them writes elsewhere than it is told."""
+        self.seen |= {self.root_process, *self.root_process.children(recursive=True), *self._with_its_folder()}
+        elsewhere = (tempfile.gettempdir(), "/dev/shm")
+        for process in self.seen:
+            with contextlib.suppress(psutil.Error):
+                for file in process.open_files():
+                    assert not file.path.startswith(elsewhere) or file.path.startswith(str(self.root)), file.path
+
+    def end(self) -> str:
+        """Wait for its end; what it wrote."""
+        return self.process.communicate(timeout=ENDED_WITHIN)[0]
+
+    def nothing_is_left(self) -> None:
+        limit = time.monotonic() + GONE_WITHIN
+        while (left := self._left()) and time.monotonic() < limit:
+            time.sleep(0.05)
+        assert not left
+        assert not [port for port in self.ports if listens(port)]
+
+    def _left(self) -> list[str]:
+        running = {each for each in (*self.seen, *self._with_its_folder()) if _runs(each)}
+        folders = [*self.temp.iterdir(), *self.root.glob("errors/.tmp")]
+        return [*map(_described, running), *map(str, folders)]
+
+    def _with_its_folder(self) -> Iterator[psutil.Process]:
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get("TMPDIR", "").startswith(str(self.temp)):
+                    yield process
+
+
+def _runs(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def _described(process: psutil.Process) -> str:
+    with contextlib.suppress(psutil.Error):
+        return f"{process.pid} {' '.join(process.cmdline())[:200]}"
+    return str(process.pid)
+
+
+OPEN = {"act": "open", "url": "http://shop.local/"}
+HERE = {"act": "screenshot", "screenshot_id": "here"}
+LONG = {"act": "wait", "value": 60}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    run = Run(tmp_path)
+    yield run
+    for process in run.seen:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+
+
+@pytest.fixture
+def long(run: Run) -> Run:
+    """A run of two tasks that take a long time."""
+    for name in ("T-1", "T-2"):
+        run.write(name, OPEN, HERE, LONG)
+    return run
+
+
+def test_after_shipped_tasks_that_pass_and_fail(run: Run) -> None:
+    run.ship("B1-2025-001", "B1-2025-001-ERROR-TIMEOUT", "C2-2025-002-ERROR-ASSERTION", "H3-2025-004-ERROR-CHECKPOINT")
+    run.write("Z-FAILS", OPEN, {"act": "assert", "selector": "h1", "value": "something else"})
+    run.start()
+    text = run.end()
+    assert run.process.returncode == 1, text
+    assert "1 failed, 4 passed" in text
+    run.nothing_is_left()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_after_an_interruption(long: Run, number: signal.Signals) -> None:
+    long.start()
+    long.in_a_step()
+    long.process.send_signal(number)
+    long.end()
+    report = json.loads((long.root / "errors" / "T-1" / "error_report.json").read_text("utf-8"))
+    assert report["code"] == "INTERRUPTED"
+    long.nothing_is_left()
+
+
+def test_after_ctrl_c_for_the_whole_group_twice(long: Run) -> None:
+    """As a terminal sends it: to every process of the group; and again, by who is impatient."""
+    long.start()
+    long.in_a_step()
+    os.killpg(long.process.pid, signal.SIGINT)
+    time.sleep(0.2)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(long.process.pid, signal.SIGINT)
+    long.end()
+    long.nothing_is_left()
+
+
+@pytest.mark.parametrize("kill", [os.kill, os.killpg])
+def test_after_a_kill(long: Run, kill: Callable[[int, int], None]) -> None:
+    """Of pytest alone, and of its whole process group."""
+    long.start()
+    long.in_a_step()
+    kill(long.process.pid, signal.SIGKILL)
+    long.end()
+    long.nothing_is_left()
+
+
+def test_after_a_kill_while_browser_and_driver_are_stopped(long: Run) -> None:
+    """Nothing ends by itself: the janitor ends it."""
+    long.start()
+    long.in_a_step()
+    for process in long.root_process.children(recursive=True):
+        if "run-driver" in process.cmdline() or any("chrom" in part for part in process.cmdline()[:1]):
+            process.suspend()
+    long.process.kill()
+    long.end()
+    long.nothing_is_left()
+
+
+def _workers(run: Run) -> list[psutil.Process]:
+    return [each for each in run.root_process.children() if "-c" in each.cmdline()]
+
+
+def test_after_a_kill_of_the_controller_of_xdist(long: Run) -> None:
+    long.start("-n", "2")
+    long.in_a_step(2)
+    long.process.kill()
+    long.end()
+    long.nothing_is_left()
+
+
+def test_after_a_kill_of_a_worker_of_xdist(run: Run) -> None:
+    for name in ("T-1", "T-2"):
+        run.write(name, OPEN, HERE, {**LONG, "value": 4})
+    run.start("-n", "2")
+    run.in_a_step(2)
+    _workers(run)[0].kill()
+    assert "1 failed, 1 passed" in run.end()
+    run.nothing_is_left()

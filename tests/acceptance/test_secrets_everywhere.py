@@ -1,0 +1,66 @@
+"""A secret that a site gives back in every place and spelling is in no file of a run, whatever the run failed by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from tests.acceptance.conftest import Project
+from tests.acceptance.planting import echo_site, leaks, spelt, zipped
+
+SHORT, LONG = "k7#Q", 'p@ss/w0rd+"<&>é=?'
+READY = {"act": "wait", "selector": "#ready"}
+
+
+@pytest.fixture
+def site() -> Iterator[str]:
+    with echo_site() as url:
+        yield url
+
+
+@pytest.mark.parametrize("secret", [SHORT, LONG], ids=["short", "long"])
+def test_a_planted_secret_is_nowhere(project: Project, site: str, secret: str) -> None:
+    project.pytester._monkeypatch.setenv("PLANTED", secret)
+    (project.path / "pyproject.toml").write_text("", "utf-8")
+    planted = [
+        {"act": "open", "url": f"{site}/plant?s={quote(secret, safe='')}"},
+        READY,
+        {"act": "type", "selector": "#typed", "value": "${env:PLANTED}"},
+        {"act": "download", "selector": "#file"},
+    ]
+    endings: dict[str, list[dict[str, Any]]] = {
+        "ASSERTION": [{"act": "assert", "expr": "title() == 'nothing'"}],
+        "ELEMENT": [{"act": "click", "selector": "#missing-${env:PLANTED}"}],
+        "POSTED": [{"act": "click", "selector": "#send"}, READY, {"act": "assert", "expr": "exists('#never')"}],
+        "NETWORK": [{"act": "open", "url": "http://127.0.0.1:9/${env:PLANTED}"}],
+        "KILLED": [{"act": "open", "url": f"{site}/die?s=k"}],
+    }
+    rules = {"on_network_error": {"max_retries": 0}, "on_browser_crash": "abort"}
+    for name, steps in endings.items():
+        memory = {"given": "${env:PLANTED}"}
+        project.task(name, memory=memory, step_timeout=5, steps=[*planted, *steps], error_recovery=rules)
+    result = project.run("--recording", "full", "--alluredir=allure-results", timeout=240)
+    result.assert_outcomes(failed=len(endings))
+    assert leaks(project.path / "errors", secret) == []
+    assert leaks(project.path / "allure-results", secret) == []
+    for name in endings:
+        folder = project.path / "errors" / name
+        assert b"[redacted]" in (folder / "network_logs.har").read_bytes(), name
+        assert (folder / "trace.zip").is_file(), name
+        assert len(list((folder / "files" / "downloads").iterdir())) == 1, name
+
+
+@pytest.mark.parametrize("secret", [SHORT, LONG], ids=["short", "long"])
+def test_the_search_finds_what_is_planted(tmp_path: Path, secret: str) -> None:
+    (tmp_path / "plain.txt").write_text("nothing")
+    (tmp_path / "packed.zip").write_bytes(zipped(secret))
+    for number, way in enumerate(spelt(secret).values()):
+        (tmp_path / f"{number}.txt").write_text(f"it is {way}; {way} it is")
+    assert {leak.partition("!")[0] for leak in leaks(tmp_path, secret)} == {
+        path.name for path in tmp_path.iterdir() if path.name != "plain.txt"
+    }
+    assert len([leak for leak in leaks(tmp_path, secret) if leak.startswith("packed.zip")]) == 3

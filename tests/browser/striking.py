@@ -1,0 +1,59 @@
+"""Faults for a session under test: struck, counted, healed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from harness.browser import PlaywrightSession
+from harness.ports import Heal, Strike
+from harness.spec.faults import Fault
+
+FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
+
+
+@dataclass
+class Struck:
+    """One strike, and what came of it."""
+
+    count: int = 0
+    heal: Heal | None = None
+    asked: list[str] = field(default_factory=list)
+
+    def met(self) -> None:
+        self.count += 1
+
+    async def mets(self, at_least: int = 1) -> int:
+        """How often it had an effect, once that is known."""
+        for _ in range(100):
+            if self.count >= at_least:
+                break
+            await asyncio.sleep(0.02)
+        return self.count
+
+    async def healed(self) -> None:
+        assert self.heal is not None
+        await self.heal()
+
+
+async def strike(
+    session: PlaywrightSession, takes: Callable[[str], bool] = lambda _: True, seed: int = 1, **fault: Any
+) -> Struck:
+    """Strike with a fault given as in a task file; a request fault breaks the requests that `takes` picks."""
+    struck = Struck()
+
+    def taken(urls: tuple[str, ...]) -> bool:
+        struck.asked += urls
+        if takes(urls[0]):
+            struck.met()
+            return True
+        return False
+
+    made = Strike(FAULT.validate_python(fault), Random(seed), struck.met, taken)
+    struck.heal = await session.sabotage.strike(made)
+    return struck

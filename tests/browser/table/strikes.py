@@ -1,0 +1,94 @@
+"""What is done to page, browser and driver behind the session's back, just before a step or while it is under way."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import psutil
+from playwright.async_api import Error as PlaywrightError
+
+from harness.browser import PlaywrightSession
+from harness.browser.chromium import runs
+
+Strike = Callable[[PlaywrightSession], Awaitable[object]]
+DURING = 0.3
+"""Seconds after which a step is under way."""
+_COMING: set[asyncio.Task[object]] = set()
+
+
+def during(strike: Strike, seconds: float = DURING) -> Strike:
+    """The same strike, a little later: the step goes on meanwhile."""
+
+    async def begin(session: PlaywrightSession) -> None:
+        async def later() -> object:
+            await asyncio.sleep(seconds)
+            return await strike(session)
+
+        task = asyncio.ensure_future(later())
+        _COMING.add(task)
+        task.add_done_callback(_COMING.discard)
+
+    return begin
+
+
+async def all_struck() -> None:
+    """Wait for the strikes that were begun; a page that crashed never answers the command that did it."""
+    for task in tuple(_COMING):
+        task.cancel()
+        with suppress(asyncio.CancelledError, PlaywrightError):
+            await task
+
+
+async def crash_page(session: PlaywrightSession) -> None:
+    """`Page.crash`, until the session has heard of it."""
+    with suppress(PlaywrightError, TimeoutError):
+        await asyncio.wait_for(session._tab.control.send("Page.crash"), 2)
+
+
+async def open_crash_page(session: PlaywrightSession) -> None:
+    with suppress(PlaywrightError):
+        await session._tab.control.send("Page.navigate", {"url": "chrome://crash"})
+
+
+async def kill_renderers(session: PlaywrightSession) -> None:
+    for process in _tree(session):
+        if "--type=renderer" in " ".join(process.cmdline()):
+            process.kill()
+
+
+async def kill_browser(session: PlaywrightSession) -> None:
+    psutil.Process(session._chromium.pid).kill()
+    while runs(session._chromium.pid):
+        await asyncio.sleep(0.01)
+
+
+async def end_browser(session: PlaywrightSession) -> None:
+    psutil.Process(session._chromium.pid).terminate()
+
+
+async def stop_browser(session: PlaywrightSession) -> None:
+    for process in _tree(session):
+        process.send_signal(signal.SIGSTOP)
+
+
+async def kill_driver(session: PlaywrightSession) -> None:
+    driver = session._fleet._driver  # type: ignore[attr-defined]  # the real fleet, not the protocol
+    psutil.Process(driver.pid).kill()
+
+
+async def close_page(session: PlaywrightSession) -> None:
+    await session._tab.page.close()
+
+
+async def spin(session: PlaywrightSession) -> None:
+    """An endless loop in the page, begun now."""
+    await session._tab.control.send("Runtime.evaluate", {"expression": "setTimeout(() => { while (true); }, 0)"})
+    await asyncio.sleep(0.1)
+
+
+def _tree(session: PlaywrightSession) -> list[psutil.Process]:
+    root = psutil.Process(session._chromium.pid)
+    return [root, *root.children(recursive=True)]

@@ -1,0 +1,167 @@
+"""Findings 2.7, what a task can meet of it: scripts that throw, navigate away, never end, while the page is read."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+
+from harness.browser import Browsers, PlaywrightSession
+from harness.failure import Effect, Failed
+from harness.resilience import SystemClock
+from harness.settings import BrowserSettings
+from tests.browser.stage import SHOP, passed, perform
+from tests.browser.table.asserting import last
+from tests.browser.table.case import Case, Step, compare
+from tests.browser.table.strikes import crash_page, kill_browser, spin, stop_browser
+from tests.browser.table.table_stage import TableStage
+from tests.browser.table.troubled_pages import at
+
+NOTHING, UNSURE = Effect.NONE, Effect.POSSIBLE
+
+
+@pytest.fixture(scope="module")
+def browsers(run: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browsers]:
+    """Of this module alone: some are killed."""
+
+    async def make() -> Browsers:
+        return Browsers(BrowserSettings(), SystemClock(), temp=tmp_path_factory.mktemp("s"))
+
+    browsers = run(make())
+    yield browsers
+    run(browsers.close())
+
+
+def says(name: str, step: Step, code: str, message: str, path: str = "elements", **expected: Any) -> Case:
+    wanted = {"effect": NOTHING, "within": 1.0, "patience": 0.5} | expected
+    return Case(f"2.7-{name}", (at(path), {"act": "assert", **step}), code, message=message, **wanted)
+
+
+CASES = (
+    says(
+        "text-differs",
+        {"selector": "#text", "value": "bye"},
+        "ASSERTION_FAILED",
+        "#text: actual value = 'hello', expected 'bye'",
+        fast=True,
+    ),
+    says("title-differs", {"expr": "title() == 'Home'"}, "ASSERTION_FAILED", "title() == 'Home'"),
+    says("criterion-of-a-missing-element", {"expr": "exists('#missing')"}, "ASSERTION_FAILED", "exists('#missing')"),
+    says("assert-of-a-missing-element", {"selector": "#missing", "value": "x"}, "ELEMENT_NOT_FOUND", "#missing"),
+    says(
+        "assert-in-a-missing-frame",
+        {"selector": "#x", "frame": "#no", "value": "x"},
+        "FRAME_NOT_FOUND",
+        "no frame matches #no",
+    ),
+    says("bad-css-in-a-criterion", {"expr": "exists('div[')"}, "INVALID_INPUT", "css selector", fast=True),
+    says("bad-xpath-in-a-criterion", {"expr": "text('//div[') == 'x'"}, "INVALID_INPUT", "not a valid XPath"),
+    says("bad-engine-in-a-criterion", {"expr": "count('foo=bar') == 1"}, "INVALID_INPUT", 'Unknown engine "foo"'),
+    says(
+        "criterion-that-never-comes-true",
+        {"expr": "EVENTUALLY(exists('#missing'))"},
+        "ASSERTION_FAILED",
+        "EVENTUALLY(exists('#missing'))",
+    ),
+    says("page-goes-on-while-it-is-read", {"expr": "text('#n') == 'never'"}, "ASSERTION_FAILED", "#n", path="restless"),
+    says(
+        "submit-that-hangs",
+        {"act": "submit", "selector": "#form"},
+        "PAGE_UNRESPONSIVE",
+        "the page stopped answering: submit #form",
+        path="submitting",
+        effect=UNSURE,
+        tainted=True,
+        fast=True,
+    ),
+    says(
+        "form-without-an-answer",
+        {"act": "submit", "selector": "#silent"},
+        "NET_TIMEOUT",
+        "no answer from",
+        path="submitting",
+        effect=None,
+        details={"method": "POST"},
+    ),
+    says(
+        "unknown-key-in-a-form",
+        {"act": "press", "selector": "#leaving", "value": "Foo"},
+        "INVALID_INPUT",
+        "Unknown key",
+        path="submitting",
+    ),
+)
+
+
+def test_script(run: Any, stage: TableStage, case: Case) -> None:
+    async def body() -> None:
+        session = await stage.session()
+        await passed(session, dict(case.steps[0]))
+        compare(await last(session, dict(case.steps[1]), case.within, case.patience), case)
+
+    run(body())
+
+
+Strike = Callable[[PlaywrightSession], Awaitable[object]]
+
+
+@pytest.mark.parametrize(
+    ("strike", "code"),
+    [(spin, "PAGE_UNRESPONSIVE"), (crash_page, "PAGE_CRASHED"), (kill_browser, "BROWSER_CRASHED")],
+    ids=["spinning", "crashed", "killed"],
+)
+@pytest.mark.parametrize("sight", ["observe", "save", "title", "url"])
+def test_a_page_that_is_lost_while_it_is_looked_at(
+    run: Any, stage: TableStage, strike: Strike, code: str, sight: str
+) -> None:
+    """An agent's look, a checkpoint, a criterion: the loss is told as what it is, and in time."""
+
+    async def body() -> None:
+        session = await stage.at("/table/processes")
+        await strike(session)
+        looks: dict[str, Callable[[], Awaitable[object]]] = {
+            "observe": lambda: session.observe(1, screenshot=True),
+            "save": lambda: session.save(1),
+            "title": lambda: session.read("title", None, None, 1),
+            "url": lambda: session.read("url", None, None, 1),
+        }
+        began = time.monotonic()
+        if (sight, code) == ("url", "PAGE_UNRESPONSIVE"):  # which is known without asking the page
+            assert await looks[sight]() == f"http://{SHOP}/table/processes"
+            return
+        with pytest.raises(Failed) as raised:
+            await looks[sight]()
+        assert raised.value.failure.code == code, raised.value.failure
+        assert time.monotonic() - began <= 2.0
+        await session._tab.freed(0.3)
+
+    run(body())
+
+
+def test_a_stopped_browser_while_it_is_observed(run: Any, stage: TableStage) -> None:
+    async def body() -> None:
+        session = await stage.at("/table/processes")
+        await stop_browser(session)
+        began = time.monotonic()
+        with pytest.raises(Failed) as raised:
+            await session.observe(1, screenshot=False)
+        assert raised.value.failure.code == "BROWSER_UNRESPONSIVE"
+        assert time.monotonic() - began <= 2.0
+
+    run(body())
+
+
+def test_a_busy_page_is_not_one_that_hangs(run: Any, stage: TableStage) -> None:
+    """It answers every 0.2 s or so: whatever fails there is told as what it is."""
+
+    async def body() -> None:
+        session = await stage.at("/table/heavy")
+        codes = []
+        for step in ({"act": "click", "selector": "#missing"}, {"act": "wait", "selector": "#missing"}) * 3:
+            outcome = await perform(session, step, 1.2, 0.6)
+            codes.append(getattr(outcome, "code", "passed"))
+        assert codes == ["ELEMENT_NOT_FOUND", "STEP_TIMEOUT"] * 3
+
+    run(body())

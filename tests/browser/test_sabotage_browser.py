@@ -1,0 +1,148 @@
+"""Faults done to pages as processes, to browsers and to the driver: what a step meets, and that the next one works."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from harness.browser import Browsers, PlaywrightSession
+from harness.failure import Failure, Passed
+from harness.resilience import SystemClock
+from harness.settings import BrowserSettings
+from tests.browser.site import Site
+from tests.browser.stage import SHOP, Stage, failed, passed, perform
+from tests.browser.striking import Struck, strike
+
+pytestmark = pytest.mark.filterwarnings("default")
+CLICK = {"act": "click", "selector": "#plain"}
+CODES = {
+    "page_crash": "PAGE_CRASHED",
+    "endless_loop": "PAGE_UNRESPONSIVE",
+    "browser_stop": "BROWSER_UNRESPONSIVE",
+    "browser_kill": "BROWSER_CRASHED",
+    "driver_kill": "DRIVER_GONE",
+}
+
+
+@pytest.fixture
+def alone(run: Any, site: Site, tmp_path: Path) -> Iterator[Stage]:
+    """Browsers and a driver of one's own."""
+    temp = tmp_path / "browsers"
+    temp.mkdir()
+
+    async def make() -> Browsers:
+        return Browsers(BrowserSettings(), SystemClock(), temp=temp)
+
+    browsers = run(make())
+    stage = Stage(browsers, site, tmp_path)
+    yield stage
+    for session in stage.sessions:
+        run(session.close())
+    run(browsers.close())
+
+
+async def later(session: PlaywrightSession, kind: str) -> Struck:
+    """Strike while an act is under way."""
+    await asyncio.sleep(0.3)
+    return await strike(session, kind=kind)
+
+
+@pytest.mark.parametrize("during", [False, True], ids=["before", "during"])
+@pytest.mark.parametrize("kind", CODES)
+def test_what_a_step_meets(run: Any, alone: Stage, kind: str, *, during: bool) -> None:
+    never = {"act": "click", "selector": "#never"}
+
+    async def body() -> None:
+        session = await alone.at()
+        if during:
+            outcome, struck = await asyncio.gather(failed(session, never, 1.5, 1.5), later(session, kind))
+        else:
+            struck = await strike(session, kind=kind)
+            outcome = await failed(session, CLICK)
+        assert outcome.code == CODES[kind]
+        assert not outcome.details.keys() & {"innocent", "shared"}
+        assert struck.count == 1
+        assert await session.renew(outcome, 15) is None
+        await passed(session, CLICK)
+
+    run(body())
+
+
+@pytest.mark.parametrize("kind", ["browser_stop", "browser_kill", "driver_kill"])
+def test_other_tasks_on_the_browser_are_innocent(run: Any, alone: Stage, kind: str) -> None:
+    async def body() -> None:
+        one, two = await alone.at(world="w-1"), await alone.at(world="w-2")
+        await strike(one, kind=kind)
+        mine, theirs = await asyncio.gather(failed(one, CLICK), failed(two, CLICK))
+        assert (mine.code, theirs.code) == (CODES[kind], CODES[kind])
+        assert "innocent" not in mine.details
+        assert theirs.details["innocent"] is True
+
+    run(body())
+
+
+def test_a_stopped_browser_goes_on(run: Any, alone: Stage) -> None:
+    async def body() -> None:
+        session = await alone.at()
+        struck = await strike(session, kind="browser_stop", seconds=1)
+        assert (await failed(session, CLICK)).code == "BROWSER_UNRESPONSIVE"
+        await struck.healed()
+        assert session._chromium.ended_by is None
+        for _ in range(50):
+            outcome = await perform(session, CLICK)
+            if isinstance(outcome, Passed):
+                break
+        assert isinstance(outcome, Passed)
+
+    run(body())
+
+
+def test_a_stopped_browser_that_was_killed_meanwhile(run: Any, alone: Stage) -> None:
+    async def body() -> None:
+        session = await alone.at()
+        struck = await strike(session, kind="browser_stop", seconds=1)
+        pid = session._chromium.pid
+        outcome = await failed(session, CLICK)
+        assert await session.renew(outcome, 15) is None
+        await struck.healed()
+        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        await passed(session, CLICK)
+
+    run(body())
+
+
+@pytest.mark.parametrize("kind", CODES)
+def test_what_is_gone_already_is_spared(run: Any, alone: Stage, kind: str) -> None:
+    async def body() -> None:
+        session = await alone.at()
+        assert (await strike(session, kind="driver_kill")).count == 1
+        assert await_gone(session)
+        struck = await strike(session, kind=kind)
+        assert struck.count == 0
+        assert isinstance(await perform(session, CLICK), Failure)
+
+    def await_gone(session: PlaywrightSession) -> bool:
+        psutil.wait_procs([psutil.Process(session._chromium.pid)] if session._chromium.alive else [], timeout=5)
+        return not session._chromium.alive
+
+    run(body())
+
+
+def test_what_lasts_is_there_after_a_kill(run: Any, alone: Stage) -> None:
+    async def body() -> None:
+        session = await alone.at()
+        struck = await strike(session, kind="missing", selector="#plain")
+        await strike(session, kind="browser_kill")
+        outcome = await failed(session, CLICK)
+        assert await session.renew(outcome, 15) is None
+        assert (await failed(session, CLICK)).code == "ELEMENT_NOT_FOUND"
+        await struck.healed()
+        await passed(session, CLICK)
+        assert session.url == f"http://{SHOP}/"
+
+    run(body())

@@ -1,0 +1,134 @@
+"""Who is blamed when something does not answer, or is gone: the evidence in the order in which it counts."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.browser.call_log import CallLog
+from harness.browser.liveness import ENDING_SECONDS, PROMPT, dead, lost, performed, who_answers
+from harness.browser.scene import LOOK_SECONDS, OVERTIME, SHORTEST_LOOK, Scene
+from harness.failure import Effect
+from harness.resilience import Deadline
+from tests.unit.fakes import FakeClock
+
+CLOSED = "Locator.click: Target page, context or browser has been closed"
+WAITING = CLOSED + '\nCall log:\n  - waiting for locator("#b")\n'
+
+
+class World:
+    """A page with its watch, a browser and a driver: each alive until a time, each answering after one."""
+
+    ended_by, lost_many, sessions = None, False, 1
+
+    def __init__(self, **changes: Any) -> None:
+        self.clock = FakeClock()
+        self.page_open, self.browser_ends, self.driver = True, float("inf"), True
+        self.page_after: float | None = 0.0
+        self.browser_after: float | None = 0.0
+        self.pages: list[str] = []
+        self.crashed, self.unanswered = False, None
+        for name, value in changes.items():
+            setattr(self, name, value)
+
+    @property
+    def alive(self) -> bool:
+        return self.clock.time < self.browser_ends
+
+    async def answers(self, seconds: float) -> bool:
+        after = self.browser_after
+        self.clock.time += seconds if after is None else min(after, seconds)
+        return after is not None and after <= seconds
+
+    async def send(self, *_: Any) -> None:
+        if self.page_after is None:
+            await asyncio.sleep(3600)
+
+    def scene(self, **fields: Any) -> Scene:
+        page = SimpleNamespace(
+            url="http://shop.test/", is_closed=lambda: not self.page_open, context=SimpleNamespace(pages=self.pages)
+        )
+        given = {"until": Deadline(0.0), "acts": True, **fields}
+        control = SimpleNamespace(send=self.send)
+        parts = (page, self, self, control, lambda: self.driver, self.clock, False)
+        names = ("page", "watch", "chromium", "control", "driver_alive", "clock", "policed")
+        return Scene(**cast("dict[str, Any]", dict(zip(names, parts, strict=True)) | given))
+
+
+@pytest.mark.parametrize(
+    ("changes", "text", "code"),
+    [
+        ({}, "", None),
+        ({"driver": False, "browser_ends": -1.0, "crashed": True}, CLOSED, "DRIVER_GONE"),
+        ({"browser_ends": -1.0, "crashed": True}, CLOSED, "BROWSER_CRASHED"),
+        ({"crashed": True, "page_open": False}, CLOSED, "PAGE_CRASHED"),
+        ({}, "Locator.click: Target crashed", "PAGE_CRASHED"),
+        ({"page_open": False}, "", "PAGE_CLOSED"),
+    ],
+)
+def test_the_outermost_process_that_is_gone_is_named(changes: dict[str, Any], text: str, code: str | None) -> None:
+    failure = dead(text, World(**changes).scene())
+    assert (failure.code if failure else None) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "acts", "effect"),
+    [
+        (CLOSED, True, Effect.POSSIBLE),
+        (CLOSED, False, Effect.NONE),
+        (WAITING, True, Effect.NONE),
+        (WAITING + "  - performing click action\n  - click action done\n", True, Effect.DONE),
+    ],
+)
+def test_what_an_act_had_done_by_then(text: str, acts: bool, effect: Effect) -> None:
+    failure = dead(text, World(page_open=False).scene(acts=acts))
+    assert failure is not None
+    assert failure.effect is effect
+
+
+@pytest.mark.parametrize(
+    ("pages", "ends", "code", "waited"),
+    [
+        ([], 0.1, "BROWSER_CRASHED", 0.1),
+        ([], float("inf"), "PAGE_CLOSED", ENDING_SECONDS),
+        (["another"], 0.1, "PAGE_CLOSED", 0.0),
+    ],
+    ids=["the browser ends too", "the last page closed itself", "another page is left"],
+)
+def test_a_closed_page_may_be_the_first_sign_of_a_browser_that_ends(
+    pages: list[str], ends: float, code: str, waited: float
+) -> None:
+    world = World(page_open=False, pages=pages, browser_ends=ends)
+    failure = asyncio.run(lost("", world.scene()))
+    assert failure is not None
+    assert failure.code == code
+    assert world.clock.time == pytest.approx(waited, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("browser_after", "answer"),
+    [(0.0, (False, True)), (PROMPT * OVERTIME + 0.05, (True, True)), (None, (False, False))],
+    ids=["prompt", "late", "silent"],
+)
+def test_a_silent_page_is_excused_when_its_browser_answers_late(
+    browser_after: float | None, answer: tuple[bool, bool]
+) -> None:
+    world = World(page_after=None, browser_after=browser_after)
+    assert asyncio.run(who_answers(world.scene())) == answer
+
+
+@pytest.mark.parametrize(
+    ("until", "look"), [(30.0, LOOK_SECONDS), (0.5, 0.5 + OVERTIME), (0.0, OVERTIME), (-1.0, SHORTEST_LOOK)]
+)
+def test_a_look_may_take_what_is_left_and_a_little_more(until: float, look: float) -> None:
+    assert World().scene(until=Deadline(until)).look == pytest.approx(look)
+
+
+def test_a_form_may_have_been_submitted_by_a_script_that_hangs() -> None:
+    found = CallLog(('waiting for locator("#f")', "locator resolved to <form>"))
+    assert performed(World().scene(submits=True), found) is Effect.POSSIBLE
+    assert performed(World().scene(), found) is Effect.NONE
+    assert performed(World().scene(submits=True), CallLog(found.lines[:1])) is Effect.NONE

@@ -1,0 +1,32 @@
+"""`harness explain`: a code in full, the codes of an error_type, all codes, or the nearest name."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from harness.cli.explain import explain
+from harness.failure import CATALOG
+
+
+def test_a_code_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    explain("element_covered")
+    shown = capsys.readouterr().out
+    row = CATALOG["ELEMENT_COVERED"]
+    assert shown.startswith("ELEMENT_COVERED  (action_failed, execution, error)\n")
+    assert f"cause:     {row.cause}\n" in shown
+    assert f"do:        {row.hint}\n" in shown
+    assert "rule:      `on_action_failed`, by default `retry`: the step again; then the task ends as failed" in shown
+    assert '"error_message": "#buy is covered by <div id' in shown
+
+
+def test_all_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    explain(None)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(CATALOG)
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("NET_DSN", "NET_DNS"), ("browser_crash", "BROWSER_CRASHED")])
+def test_a_name_that_is_nearly_a_code(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        explain(typed)
+    assert f"did you mean `{meant}`" in capsys.readouterr().err

@@ -1,0 +1,74 @@
+"""What is lost on the way back, or more than once in a step; and a retry that goes back instead."""
+
+from __future__ import annotations
+
+from harness.failure import Effect, Failure, Passed
+from tests.unit.engine.test_checkpoints import acts, click, play, types
+from tests.unit.fakes import Theatre
+
+CRASH = Failure("BROWSER_CRASHED", "gone", tainted=True)
+HUNG = Failure("PAGE_UNRESPONSIVE", "hung", tainted=True)
+RESET = Failure("NET_CONNECTION_RESET", "reset", details={"method": "POST"}, effect=Effect.POSSIBLE)
+ASKED = Failure("CHANNEL_UNREADABLE", "nothing listens")
+
+
+def test_a_loss_on_the_way_back_is_tried_again_in_a_new_browser() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), Failure("PAGE_CRASHED", "crashed", tainted=True)]
+    theatre.session.restoring = [CRASH, ()]
+    result = play(theatre, checkpoints=[1], error_recovery={})
+    assert result.ok
+    assert [restart for _, restart in theatre.session.restored] == [False, True]
+    assert types(result) == ["browser_restarted", "checkpoint_restored"]
+
+
+def test_losses_on_the_way_back_count() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), CRASH]
+    theatre.session.restoring = [CRASH, CRASH]
+    result = play(theatre, checkpoints=[1], error_recovery={})
+    assert len(theatre.session.restored) == 2
+    assert result.failure is not None
+    assert "lost 3 times within 5 minutes: permanent for this task; this was on the way back" in result.failure.message
+
+
+def test_a_site_that_does_not_answer_on_the_way_back_is_asked_again() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), CRASH]
+    theatre.session.restoring = [Failure("NET_CONNECTION_REFUSED", "refused")] * 3 + [()]
+    assert play(theatre, checkpoints=[1], error_recovery={}).ok
+    theatre.session.script = [Passed(), CRASH]
+    theatre.session.restoring = [Failure("NET_CONNECTION_REFUSED", "refused")] * 4
+    result = play(theatre, checkpoints=[1], error_recovery={})
+    assert result.failure is not None
+    assert result.failure.code == "NET_CONNECTION_REFUSED"
+
+
+def test_every_hang_in_a_step_counts() -> None:
+    theatre = Theatre()
+    theatre.session.script = [CRASH, HUNG, HUNG]
+    result = play(theatre, checkpoints=[0], error_recovery={})
+    assert acts(theatre) == ["#a"] * 3
+    assert result.failure is not None
+    assert "permanent" in result.failure.message
+
+
+def test_what_may_have_been_posted_is_gone_back_over_once_where_all_is_put_back() -> None:
+    theatre = Theatre()
+    theatre.world.whole = True
+    theatre.session.script = [Passed(), RESET]
+    result = play(theatre, checkpoints=[1], error_recovery={}, steps=[click("#a"), click("#b", effect="idempotent")])
+    assert result.ok
+    assert types(result) == ["checkpoint_restored"]
+    theatre.session.script = [Passed(), RESET, RESET]
+    result = play(theatre, checkpoints=[1], error_recovery={}, steps=[click("#a"), click("#b", effect="idempotent")])
+    assert result.failure is not None
+    assert result.failure.code == "OUTCOME_UNKNOWN"
+
+
+def test_what_may_have_been_posted_is_left_alone_where_the_environment_stays() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), RESET]
+    result = play(theatre, checkpoints=[1], error_recovery={})
+    assert result.failure is not None
+    assert result.failure.code == "OUTCOME_UNKNOWN"

@@ -1,0 +1,91 @@
+"""What is done to the services, and the stranger on their ports."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from harness.failure import Failed, Failure
+from harness.faults import SiteHands
+from harness.ports import Heal, Strike
+from harness.spec.faults import Fault
+from tests.unit.faults.conftest import refuses, talk
+
+FAULT: TypeAdapter[Any] = TypeAdapter(Fault)
+
+
+@dataclass
+class FakeSites:
+    taken: tuple[int, ...] = ()
+    ended: list[tuple[str, bool]] = field(default_factory=list)
+    refusal: Failure | None = None
+
+    def ports(self, name: str) -> tuple[int, ...]:
+        return self.taken
+
+    async def end(self, name: str, *, orderly: bool) -> None:
+        if self.refusal:
+            raise Failed(self.refusal)
+        self.ended.append((name, orderly))
+
+
+async def strike(sites: FakeSites, met: list[str], **fault: Any) -> Heal | None:
+    kind = fault["kind"]
+    parsed = FAULT.validate_python({"service": "demo", **fault})
+    return await SiteHands(sites).strike(Strike(parsed, Random(0), lambda: met.append(kind), lambda _: False))
+
+
+def free_ports(count: int) -> tuple[int, ...]:
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = tuple(listener.getsockname()[1] for listener in listeners)
+    for listener in listeners:
+        listener.close()
+    return ports
+
+
+@pytest.mark.parametrize(("kind", "orderly"), [("service_killed", False), ("service_restarted", True)])
+def test_a_service_is_ended(kind: str, orderly: bool) -> None:
+    sites, met = FakeSites(), []
+    assert asyncio.run(strike(sites, met, kind=kind)) is None
+    assert (sites.ended, met) == ([("demo", orderly)], [kind])
+
+
+def test_a_stranger_listens_on_all_its_ports_and_leaves() -> None:
+    sites = FakeSites(free_ports(2))
+
+    async def main() -> None:
+        heal = await strike(sites, [], kind="port_taken", seconds=5)
+        assert sites.ended == [("demo", False)]
+        for port in sites.taken:
+            answer = await asyncio.wait_for(talk(port, b"GET / HTTP/1.1\r\nHost: shop.local\r\n\r\n"), 10)
+            assert b"\x00 a stranger is listening here" in answer
+        assert heal is not None
+        await heal()
+        assert all([await refuses(port) for port in sites.taken])
+
+    asyncio.run(main())
+
+
+def test_a_port_that_somebody_has_taken_already() -> None:
+    first, second = free_ports(2)
+
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", second)), pytest.raises(Failed, match="somebody else was faster"):
+            await strike(FakeSites((first, second)), [], kind="port_taken", seconds=5)
+        assert await refuses(first)
+
+    asyncio.run(main())
+
+
+def test_what_is_not_ours_is_not_met() -> None:
+    met: list[str] = []
+    sites = FakeSites(refusal=Failure("INVALID_INPUT", "this run has not started it"))
+    with pytest.raises(Failed, match="has not started it"):
+        asyncio.run(strike(sites, met, kind="port_taken", seconds=1))
+    assert met == []

@@ -1,0 +1,150 @@
+"""`*.faults.yaml`: read, checked, matched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from harness.schemas import schemas
+from harness.spec.fault_plan_file import LoadedFaultPlan, find_fault_plans, idle_patterns, load_fault_plan
+from harness.spec.load import find_tasks, is_task_file
+from harness.spec.problems import SpecError
+from tests.unit.spec.files import HEAD, loaded, write
+
+GOOD = """
+name: nightly
+seed: 7
+faults:
+  - {tasks: "T-*", kind: refuse, host: shop.local, connections: 2, expect: {code: NET_DNS, recovered: true}}
+  - {tasks: [T-1, U-1], id: slow, kind: slow, url: "http://shop.local/*", seconds: 2}
+  - {kind: page_crash, step: 1}
+gate: {recovery: 0.9}
+"""
+HANG = "{kind: hang, url: 'http://shop.local/*'}"
+
+
+def plan(folder: Path, text: str = GOOD, name: str = "n.faults.yaml") -> LoadedFaultPlan:
+    return load_fault_plan(write(folder, text, name), frozenset({"env"}))
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    with pytest.raises(SpecError) as raised:
+        plan(folder, text)
+    return [str(each).split("n.faults.yaml:", 1)[1] for each in raised.value.problems]
+
+
+def test_a_plan_holds_faults_and_the_tasks_that_they_strike(tmp_path: Path) -> None:
+    found = plan(tmp_path)
+    assert (found.name, found.plan.seed, found.plan.gate and found.plan.gate.recovery) == ("nightly", 7, 0.9)
+    assert [each.tasks for each in found.plan.faults] == [("T-*",), ("T-1", "U-1"), ("*",)]
+    assert [found.name_of(number) for number in range(3)] == ["refuse-0", "slow", "page_crash-2"]
+
+
+def test_without_a_name_it_is_called_as_its_file(tmp_path: Path) -> None:
+    assert plan(tmp_path, f"faults: [{HANG}]").name == "n"
+
+
+def test_what_strikes_a_task(tmp_path: Path) -> None:
+    found = plan(tmp_path)
+    task = loaded(tmp_path, HEAD)
+    other = loaded(tmp_path, HEAD.replace("T-1", "U-1"), "u.task.yaml")
+    assert [number for number, _ in found.plan.of(task.spec)] == [0, 1, 2]
+    assert [number for number, _ in found.plan.of(other.spec)] == [1, 2]
+
+
+def test_brackets_are_those_of_a_case(tmp_path: Path) -> None:
+    from harness.spec.parametrize import expand
+
+    cases = expand(loaded(tmp_path, HEAD + "goal: '${param.x}'\nparametrize: [{id: a, x: 1}, {id: b, x: 2}]\n"))
+    found = plan(tmp_path, f"faults: [{{tasks: 'T-1[a]', {HANG[1:]}, {{tasks: T-1, {HANG[1:]}]")
+    assert [[number for number, _ in found.plan.of(case.spec)] for case in cases] == [[0, 1], [1]]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nam: x\nfaults: [" + HANG + "]", ("1:1: nam: unknown key `nam`\n"
+         "  expected: name, goal, seed, faults or gate\n  hint: did you mean `name`?")),
+        ("faults: []", "1:9: faults: out of range\n  expected: at least 1 item(s)"),
+        ("name: x", "1:1: faults: the key `faults` is missing"),
+        ("seed: '3'\nfaults: [" + HANG + "]", "1:7: seed: wrong type\n  expected: a whole number"),
+        ("faults:\n  - {kind: refus}", "2:12: faults[0].kind: not a known kind"),
+        ("faults:\n  - {host: a}", "2:5: faults[0]: the key `kind` is missing"),
+        ("faults:\n  - {kind: refuse, hots: a, connections: 1}", "2:20: faults[0].hots: unknown key `hots`"),
+        ("faults:\n  - {taks: a, kind: page_crash}", "2:6: faults[0].taks: unknown key `taks`"),
+        ("faults:\n  - {kind: page_crash, expect: {cod: X}}", ("2:33: faults[0].expect.cod: unknown key `cod`\n"
+         "  expected: code or recovered\n  hint: did you mean `code`?")),
+        ("faults:\n  - {kind: page_crash, tasks: 5}", ("2:31: faults[0].tasks: not a name of tasks\n"
+         "  expected: the id of a task, or a list of such\n  found: a whole number 5")),
+        ("faults:\n  - {kind: page_crash, tasks: []}", "2:31: faults[0].tasks: not a name of tasks"),
+        ("faults:\n  - {kind: page_crash, tasks: [1]}", "2:31: faults[0].tasks: not a name of tasks"),
+        ("faults:\n  - {kind: page_crash}\ngate: {recovry: 1}", "3:8: gate.recovry: unknown key `recovry`"),
+        ("faults:\n  - {kind: page_crash}\ngate: {recovery: 90}", "3:18: gate.recovery: out of range"),
+    ],
+)  # fmt: skip
+def test_wrong_types_are_told_with_their_place(tmp_path: Path, text: str, said: str) -> None:
+    assert any(each.startswith(said) for each in problems(tmp_path, text)), problems(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("{kind: refuse, host: 'http://a', connections: 1}", "faults[0].host: not a host name"),
+        ("{kind: hang, url: 'shop.local/*'}", "faults[0].url: no URL matches"),
+        ("{kind: delayed_state, channel: evn, path: a, value: 1, seconds: 1}", "faults[0].channel: unknown channel"),
+        ("{kind: page_crash, expect: {code: PAGE_CRASHD}}", ("faults[0].expect.code: there is no code `PAGE_CRASHD`\n"
+         "  hint: did you mean `PAGE_CRASHED`?")),
+        ("{kind: hang, url: 'http://${input.x}/'}", "faults[0].url: ${input.x}: not a known reference"),
+        ("{kind: hang, url: 'http://${memory.x}/'}", "faults[0].url: memory can be used in steps and criteria only"),
+    ],
+)  # fmt: skip
+def test_what_the_types_cannot_see(tmp_path: Path, fault: str, said: str) -> None:
+    (found,) = problems(tmp_path, f"faults:\n  - {fault}")
+    assert said in found
+    assert found.startswith("2:")
+
+
+def test_two_faults_of_one_id(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, "faults:\n  - {id: a, kind: page_crash}\n  - {id: a, kind: page_crash}\n")
+    assert found.startswith("3:10: faults[1].id: the id `a` is taken by faults[0]")
+
+
+@pytest.mark.parametrize("text", ["faults: *x", "a: 1\na: 2", "[]", ""])
+def test_yaml_that_cannot_be_read(tmp_path: Path, text: str) -> None:
+    assert problems(tmp_path, text)
+
+
+def test_patterns_that_match_nothing_are_worth_a_warning(tmp_path: Path) -> None:
+    tasks = [loaded(tmp_path, HEAD)]
+    found = plan(tmp_path, "faults:\n  - {kind: page_crash, tasks: T-2}\n  - {kind: page_crash, tasks: [T-1, 'X*']}\n")
+    said = [str(each).split("n.faults.yaml:", 1)[1] for each in idle_patterns(found, tasks)]
+    assert said == [
+        "2:31: faults[0].tasks: no task matches `T-2`\n  hint: did you mean `T-1`?",
+        "3:37: faults[1].tasks[1]: no task matches `X*`",
+    ]
+
+
+def test_a_step_that_no_task_has(tmp_path: Path) -> None:
+    found = plan(tmp_path, "faults:\n  - {kind: page_crash, step: 2}\n")
+    (problem,) = idle_patterns(found, [loaded(tmp_path, HEAD)])
+    assert (problem.path, problem.severity, problem.expected) == ("faults[0].step", "warning", "0 to 1")
+
+
+def test_a_plan_is_no_task(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD, "sub/n.faults.yaml")
+    task = write(tmp_path, HEAD)
+    assert not is_task_file(path, ("*.yaml",))
+    assert find_tasks([tmp_path], ("*.yaml",)) == [task]
+    assert find_fault_plans([tmp_path, task]) == [path]
+
+
+def test_the_schema_takes_what_the_reader_takes(tmp_path: Path) -> None:
+    schema = schemas()["fault_plan.schema.json"]
+    Draft202012Validator.check_schema(schema)
+    found = plan(tmp_path)
+    assert found.origin.main is not None
+    Draft202012Validator(schema).validate(found.origin.main.data)
+    for bad in ({"faults": []}, {"faults": [{"kind": "refus"}]}, {"faults": [{"kind": "page_crash", "x": 1}]}):
+        assert not Draft202012Validator(schema).is_valid(bad)

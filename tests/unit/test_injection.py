@@ -1,0 +1,91 @@
+"""Faults from Python: what they may say, and which task they strike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.injection import InjectionError, Pending, check, fault_of
+from harness.settings import ChannelSettings, ServiceSettings, Settings
+from harness.spec.faults import Refuse
+from tests.unit.fakes import Theatre
+
+REFUSE = {"kind": "refuse", "host": "shop.local", "seconds": 2}
+
+
+def test_a_fault_is_written_as_in_a_file_or_made_by_its_class() -> None:
+    assert fault_of(REFUSE) == fault_of(Refuse(host="shop.local", seconds=2))
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({"kind": "refus"}, "`kind` is 'refus'; did you mean `refuse`?"),
+        ({"host": "shop.local"}, "`kind` is None; expected one of: abort, alert_on_load"),
+        ({"kind": ["refuse"]}, "expected one of"),
+        ({"kind": "refuse", "host": "a"}, "needs either `connections` or `seconds`"),
+        ({"kind": "refuse", "hots": "a", "seconds": 1}, "has no key `hots`: did you mean `host`?"),
+        ({"kind": "refuse", "seconds": 1}, "fault `refuse` needs `host`: A host of"),
+        ({**REFUSE, "seconds": 0}, "`seconds`: Input should be greater than 0, found 0"),
+        ({**REFUSE, "xyzzy": 0}, "has no key `xyzzy`: it has: kind, id, step"),
+    ],
+)
+def test_what_is_no_fault_is_told(fault: dict[str, Any], words: str) -> None:
+    with pytest.raises(InjectionError) as caught:
+        fault_of(fault)
+    assert words in str(caught.value)
+
+
+SETTINGS = Settings(
+    services={
+        "demo": ServiceSettings(command=("x",), hosts={"Shop.local": 1, "bank.local": 2}, health="http://shop.local/")
+    },
+    channels={"env": ChannelSettings(file="env.json")},
+)
+LATE = {"kind": "delayed_state", "path": "a", "value": 1, "seconds": 1}
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({**REFUSE, "step": 1}, "there is no step 1: T-1 has the steps 0 to 0"),
+        ({**REFUSE, "host": "shop.loca"}, "no host `shop.loca` in [tool.harness.services]; did you mean `shop.local`?"),
+        ({**LATE, "channel": "db"}, "no channel `db` in [tool.harness.channels]; known: env"),
+        ({"kind": "service_killed", "service": "demos"}, "no service `demos` in [tool.harness.services]; did you mean"),
+    ],
+)
+def test_what_does_not_fit_the_task_is_told(fault: dict[str, Any], words: str) -> None:
+    with pytest.raises(InjectionError) as caught:
+        check([fault_of(fault)], Theatre().plan(), SETTINGS)
+    assert words in str(caught.value)
+
+
+def test_what_fits_passes() -> None:
+    faults = [fault_of(REFUSE), fault_of(LATE), fault_of({"kind": "service_killed", "service": "demo"})]
+    plan = Theatre().plan()
+    check(faults, plan, SETTINGS)
+    assert plan.faults == ()
+
+
+def test_an_injection_is_for_the_next_task_unless_it_stands() -> None:
+    pending, fault = Pending(), fault_of(REFUSE)
+    pending.add(fault)
+    assert pending.look() == (fault,)
+    pending.forget()
+    assert pending.look() == ()
+    with pending.add(fault, fault) as standing:
+        pending.forget()
+        assert pending.look() == standing.faults == (fault, fault)
+        with pending.add(fault):
+            assert len(pending.look()) == 3
+        assert len(pending.look()) == 2
+    assert pending.look() == ()
+
+
+def test_clear_takes_all_away() -> None:
+    pending, fault = Pending(), fault_of(REFUSE)
+    with pending.add(fault):
+        pending.add(fault)
+        pending.clear()
+        assert pending.look() == ()
