@@ -93,7 +93,8 @@ def seconds(found: Seconds | None) -> str:
     """Median, and the longest where it is longer."""
     if found is None:
         return ""
-    return f"{found.median:.1f}" + (f" to {found.max:.1f}" if found.max > found.median else "")
+    middle, longest = f"{found.median:.1f}", f"{found.max:.1f}"
+    return middle if middle == longest else f"{middle} to {longest}"
 
 
 def _tasks(found: Campaign) -> Table:

@@ -109,7 +109,7 @@ class Truncate(RequestFault):
         0,
         ge=0,
         le=10_000_000,
-        description="How much of the body still arrives, never the whole, as a number of bytes on the wire.",
+        description="How much of the body still arrives, never the whole, as a number of bytes.",
     )
 
 

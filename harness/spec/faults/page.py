@@ -77,7 +77,7 @@ class Late(ElementFault):
     seconds: float = Field(
         gt=0,
         le=LONGEST,
-        description="How long after their page has begun, in seconds; of the page that is open, after the strike.",
+        description="How long after their page has begun, or, on the open one, after the strike, in seconds.",
     )
 
     @property

@@ -42,7 +42,10 @@ def declared() -> Iterator[tuple[str, str]]:
     for name, tag, models in (("steps", "act", ACTS), ("faults", "kind", FAULTS)):
         for word, model in models.items():
             fields = model.model_fields.keys() - {tag}
-            yield from ((f"{name}[{word}].{field}", f"{name}[].{field}") for field in fields)
+            for field in fields:
+                bases = (f"{name}[].", "faults[step].", "faults[request].")
+                shared = (base + field for base in bases if base.startswith(name))
+                yield f"{name}[{word}].{field}", next((key for key in shared if key in KEYS), "")
     for rule, strategies in RULES.items():
         for word, model in strategies.items():
             fields = model.model_fields.keys() - {"strategy"}
