@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from harness.plan import Plan
 from harness.record import TaskResult
 from harness.recovery import NoRecovery
 from harness.spec.loaded import Loaded
+from harness.spec.precedence import before, with_episodes
 from harness.spec.problems import SpecError
 from harness.spec.suite import dependencies
 
@@ -46,34 +47,19 @@ class Verdict:
 def verify(tasks: Sequence[Loaded], harness: SyncHarness) -> Iterator[Verdict]:
     """Run each task with no steps, then as written, both after what it depends on and its episode's earlier tasks."""
     known, graph = {task.spec.task_id: task for task in tasks}, dependencies(tasks)
-    order = _with_episodes(tasks, graph)
+    order = with_episodes(tasks, graph)
     for task in tasks:
-        wanted = set(_before(task.spec.task_id, graph))
-        before = [known[task_id] for task_id in _before(task.spec.task_id, order)]
-        yield _verdict(task, before, wanted, harness)
+        wanted = set(before(task.spec.task_id, graph))
+        first = [known[task_id] for task_id in before(task.spec.task_id, order)]
+        yield _verdict(task, first, wanted, harness)
 
 
-def _with_episodes(tasks: Sequence[Loaded], graph: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """What each task follows: its dependencies, and the tasks of its episode that pytest runs earlier."""
-    episodes: dict[str | None, list[str]] = {}
-    order: dict[str, list[str]] = {}
-    known = {task.spec.task_id: task.spec for task in tasks}
-    for task in sorted(tasks, key=lambda task: task.spec.priority):
-        for name in (*_before(task.spec.task_id, graph), task.spec.task_id):
-            if name in order:
-                continue
-            earlier = episodes.setdefault(known[name].episode_id, []) if known[name].episode_id else []
-            order[name] = [*graph[name], *(other for other in earlier if other not in graph[name])]
-            earlier.append(name)
-    return order
-
-
-def _verdict(task: Loaded, before: Sequence[Loaded], wanted: Collection[str], harness: SyncHarness) -> Verdict:
-    """`before` runs first; of it the `wanted` ones must do what they should."""
+def _verdict(task: Loaded, first: Sequence[Loaded], wanted: Collection[str], harness: SyncHarness) -> Verdict:
+    """`first` runs before it; of that the `wanted` ones must do what they should."""
     spec, label = task.spec, (task.spec.task_id, task.source)
     try:
         plan = _plan(task, harness, spec.task_id)
-        for other in before:
+        for other in first:
             name = other.spec.task_id
             result = harness.run(_plan(other, harness, spec.task_id), _silent)
             if name in wanted and not reached(other.spec, result):
@@ -117,22 +103,6 @@ def _nothing(plan: Plan) -> Plan:
         alternative=None,
         rulebook=rules,
     )
-
-
-def _before(task_id: str, graph: Mapping[str, Sequence[str]]) -> list[str]:
-    """What it depends on, in the order in which that has to run. Without recursion: chains may be long."""
-    order: dict[str, None] = {}
-    seen = {task_id}
-    stack = [(name, False) for name in reversed(graph[task_id])]
-    while stack:
-        name, ready = stack.pop()
-        if ready:
-            order[name] = None
-        elif name not in seen:
-            seen.add(name)
-            stack.append((name, True))
-            stack.extend((other, False) for other in reversed(graph[name]) if other not in seen)
-    return list(order)
 
 
 def _why(task: Loaded, result: TaskResult) -> str:

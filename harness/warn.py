@@ -71,6 +71,9 @@ def _recovered(record: StepRecord) -> Iterator[Warning_]:
                 yield _resolved(record, failures[0])
             case Family.ELEMENT | Family.AMBIGUOUS if isinstance(healed, Substitute):
                 yield _healed(record, healed)
+            case Family.BROWSER:
+                text = f"{failures[0].message}; the page was freed or opened again"
+                yield Warning_("page_recovered", text, record.index, {"retries": count, "code": failures[0].code})
             case _:
                 text = f"{failures[0].type} recovered after {count} more attempt(s)"
                 yield Warning_("element_appeared_late", text, record.index, {"retries": count})

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 from playwright.async_api import Error as PlaywrightError
@@ -16,6 +17,7 @@ from playwright.async_api import Playwright, async_playwright
 from harness.browser.chromium import kill_tree, runs, stopped
 
 STOP_SECONDS = 2.0
+_FORGOTTEN = "Connection closed while reading from the driver"
 ANSWER_SECONDS = 5.0
 """A driver that is silent for so long is taken for hung."""
 
@@ -30,6 +32,7 @@ class Driver:
     @classmethod
     async def start(cls, temp: Path) -> Driver:
         """Start Playwright; the driver's temporary files go below `temp`."""
+        asyncio.get_running_loop().set_exception_handler(_report)
         before = _driver_pids()
         with _temporary_folder(temp):
             playwright = await async_playwright().start()
@@ -64,6 +67,12 @@ class Driver:
         except (TimeoutError, PlaywrightError):
             pass
         self.kill()
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio prints of errors that nobody awaits; not of the calls that Playwright forgets as its driver dies."""
+    if _FORGOTTEN not in str(context.get("exception", "")):
+        loop.default_exception_handler(context)
 
 
 def _driver_pids() -> set[int]:

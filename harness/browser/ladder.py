@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 from playwright.async_api import Error as PlaywrightError
 
@@ -13,7 +14,7 @@ from harness.browser.lease import Lease
 from harness.browser.renewal import Return
 from harness.browser.scene import Scene
 from harness.browser.storage import session_of, state_of
-from harness.failure import Failure
+from harness.failure import Failure, Family
 from harness.resilience import Clock, Deadline
 from harness.spec.steps import Check, Open, Select, Step, Type, Uncheck, Upload
 
@@ -50,6 +51,8 @@ class Ladder:
     async def renew(self, failure: Failure, until: Deadline) -> Failure | None:
         """A page to go on with after this failure; why there is none."""
         match failure.code:
+            case _ if "opened_before" in failure.details:
+                return await self._asked_again(failure, until)
             case "PAGE_UNRESPONSIVE":
                 freed = await self._lease.tab.freed(FREE_SECONDS)
                 return None if freed else self._forgets(failure) or await self._fresh(until)
@@ -57,6 +60,13 @@ class Ladder:
                 return self._forgets(failure) or await self._reopened(until)
             case _:
                 return await self._fresh(until)
+
+    async def _asked_again(self, failure: Failure, until: Deadline) -> Failure | None:
+        """The page that an earlier step has opened, asked for again; when it fails again, it may be once more."""
+        again = await self._way_back(until).to_url(str(failure.details["url"]), None)
+        if again is None or again.family is not Family.NETWORK:
+            return again
+        return replace(again, details={**failure.details, **again.details}, tainted=True)
 
     def _forgets(self, failure: Failure) -> Failure | None:
         """Why there is to be no other page: it would not have what was typed into this one."""

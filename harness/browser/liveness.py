@@ -77,7 +77,7 @@ def _guilt(scene: Scene, code: str) -> dict[str, bool]:
 def _dead_part(scene: Scene, text: str) -> tuple[str, str] | None:
     """Code and message; from the outermost process inwards."""
     if not scene.driver_alive():
-        return "DRIVER_GONE", "Playwright's driver process is gone"
+        return "DRIVER_GONE", "Playwright's driver process is gone or stopped"
     if not scene.chromium.alive:
         return "BROWSER_CRASHED", "the browser is gone"
     if scene.watch.crashed or _CRASHED.search(text):

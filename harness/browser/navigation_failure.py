@@ -85,7 +85,10 @@ def refused_page(failure: Failure, scene: Scene) -> Failure | None:
     if page is None or not names_cause(page.status or 0) or not missing(failure, scene):
         return None
     refusal = _by_status(page, scene, Effect.NONE)
-    return refusal and replace(refusal, details={**failure.details, **refusal.details, "instead_of": failure.code})
+    if refusal is None:
+        return None
+    details = {**failure.details, **refusal.details, "method": page.method, "instead_of": failure.code}
+    return _of_before(replace(refusal, details=details))
 
 
 def lost_page(scene: Scene) -> Failure | None:
@@ -93,7 +96,13 @@ def lost_page(scene: Scene) -> Failure | None:
     lost = scene.watch.last_failed
     if lost is None or not scene.page.url.startswith("chrome-error:"):
         return None
-    return _broken(net_error(lost.error or "") or "ERR_FAILED", lost, scene, Effect.NONE)
+    return _of_before(_broken(net_error(lost.error or "") or "ERR_FAILED", lost, scene, Effect.NONE))
+
+
+def _of_before(failure: Failure) -> Failure:
+    """A page that an earlier step has opened is of no use: its GET is navigated again before the step (DESIGN 4.2)."""
+    again = failure.retryable and failure.details["method"] in ("GET", "HEAD")
+    return replace(failure, details={**failure.details, "opened_before": True}, tainted=again)
 
 
 def _broken(name: str, navigation: Exchange, scene: Scene, effect: Effect | None = None) -> Failure:

@@ -42,6 +42,7 @@ class Return:
     async def to_checkpoint(self, saved: Checkpoint) -> tuple[str, ...] | Failure:
         """Open the pages in their order, fill them, compare. What differs, or why there is no page."""
         within, what = self.attempt.left(), f"return to {saved.url}"
+        scene = self.scene(within)
         try:
             async with asyncio.timeout(within + GRACE):
                 for number, page in enumerate(saved.pages):
@@ -53,7 +54,8 @@ class Return:
                     await self._turn_to(self._pages[saved.current])
                 return await settle(self.attempt.tab, saved, self.attempt.clock)
         except (PlaywrightError, TimeoutError) as error:
-            return await failure_of(error, replace(self.scene(within), opens=True, what=what))
+            here = replace(self.scene(within), until=scene.until)  # the page is another by now, the limit is not
+            return await failure_of(error, replace(here, opens=True, what=what))
 
     @property
     def _pages(self) -> list[Page]:

@@ -31,11 +31,11 @@ from harness.browser.sabotage import Sabotage
 from harness.browser.scene import Scene
 from harness.browser.tab import Tab
 from harness.browser.transfer import free_path
-from harness.failure import Effect, Failed, Failure, Outcome, Passed
+from harness.failure import Effect, Failed, Failure, Outcome, Passed, Scope
 from harness.ports import Evidence, Observation, Saved
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Step
+from harness.spec.steps import Step, SwitchPage
 
 T = TypeVar("T")
 
@@ -83,8 +83,9 @@ class PlaywrightSession:
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
         self._tab.watch.begin(type(step))
-        if failure := await lost("", scene):
-            return await self._failed(replace(failure, effect=Effect.NONE))
+        gone = await lost("", scene)
+        if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # that leaves the page anyway
+            return await self._failed(replace(gone, effect=Effect.NONE))
         attempt = self._attempt(within, patience)
         try:
             async with asyncio.timeout(within + GRACE):

@@ -72,8 +72,8 @@ def _spared(run: Run, progress: Progress, failure: Failure) -> Answer | None:
 
 
 def _undoing(run: Run, progress: Progress, failure: Failure, known: bool) -> Answer | None:
-    """A retry that might do a thing twice goes back instead, once, where the environment can be put back as well."""
-    if known or failure.family is not Family.NETWORK or not failure.retryable:
+    """A retry that might do a thing twice, or has lost its form, goes back instead: once, where all can be put back."""
+    if (known and not _form_gone(run, failure)) or failure.family is not Family.NETWORK or not failure.retryable:
         return None
     checkpoint = nearest(run, progress.index, Rewind())
     if checkpoint is None or not checkpoint.world.whole or _opened_by_writing(run, checkpoint):
@@ -97,11 +97,18 @@ def _retry(run: Run, progress: Progress, failure: Failure, remedy: Retry) -> Ans
     remedy = Retry(max(remedy.after, failure.retry_after or 0.0))
     if not failure.retryable:  # the rule's remedies were made for an earlier failure, of another code
         return failure, GiveUp()
-    if posted(failure) and (run.stage.session.url or "").startswith("chrome-error:"):
+    if "opened_before" in failure.details and not failure.tainted:
+        return _more(failure, "its page is the answer to what must not be sent again")
+    if _form_gone(run, failure):
         return _more(failure, "`done_when` says that it had no effect; its form is gone, so it was not sent again")
     if not run.deadline.allows(remedy.after, run.ports.clock.now()):
         return _more(failure, f"no time left for a retry in {remedy.after:g}s, the task has {run.left:.0f}s")
     return failure, remedy
+
+
+def _form_gone(run: Run, failure: Failure) -> bool:
+    """What was posted cannot be sent again: the browser shows its own error page in the form's place."""
+    return posted(failure) and (run.stage.session.url or "").startswith("chrome-error:")
 
 
 def _rewind(run: Run, progress: Progress, failure: Failure, remedy: Rewind, *, known: bool) -> Answer:

@@ -63,6 +63,7 @@ async def _play(played: Played, inside: Inside) -> tuple[Run | None, Ending | No
     run: Run | None = None
     try:
         run = Run(plan, ports, await _opened(played), played.began, journal, inside)
+        run.stage.injector.begin(played.began)
         await run.stage.world.begin()
         return run, await _perform(run)
     except Failed as failed:

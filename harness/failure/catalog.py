@@ -184,7 +184,7 @@ _ROWS: tuple[Row, ...] = (
     Row("BROWSER_LAUNCH_FAILED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
         "The browser could not be started.", "The message has the browser's own words.", named_scope=Scope.RUN),
     Row("DRIVER_GONE", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
-        "Playwright's driver process is gone.", "It was killed: look at the machine's memory.",
+        "Playwright's driver process is gone or stopped.", "It was killed: look at the machine's memory.",
         named_scope=Scope.DRIVER),
     Row("CHANNEL_UNREADABLE", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NETWORK, True,
         "An environment channel could not be read or written.", "Check `[tool.harness.channels]` and that the service is up.", 3,

@@ -64,6 +64,10 @@ class FaultInjector:
         """The task's browser is there."""
         self._browser = browser
 
+    def begin(self, at: float) -> None:
+        """When the task began: what its times are counted from. Monotonic, in seconds."""
+        self._began = at
+
     async def before_step(self, index: int, step: Step) -> None:
         """Arm what is armed from here on, and strike with what strikes this step. Raises Failed when that cannot be."""
         self._armed.up_to(index)

@@ -36,6 +36,10 @@ class Agent(Protocol):
 class Injector(Protocol):
     """Makes the declared faults happen."""
 
+    def begin(self, at: float) -> None:
+        """When the task began, on the monotonic clock: what the faults' times are counted from."""
+        ...
+
     async def before_step(self, index: int, step: Step) -> None:
         """A step begins, perhaps again: strike with what strikes it. Raises Failed when that cannot be done."""
         ...

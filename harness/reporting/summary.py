@@ -14,7 +14,7 @@ from harness.spec.parts import FinalState
 _ORDER: tuple[FinalState, ...] = ("completed", "partial_success", "failed", "aborted")
 _RECOVERED = frozenset({
     "network_error_recovered", "assertion_retry_success", "fallback_selector_used", "element_appeared_late",
-    "checkpoint_restored", "precondition_repaired", "browser_restarted", "effect_already_done",
+    "checkpoint_restored", "precondition_repaired", "browser_restarted", "page_recovered", "effect_already_done",
     "state_inconsistency_resolved", "alternative_task_used",
 })  # fmt: skip
 _TO_ACT_ON = frozenset({

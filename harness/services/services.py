@@ -91,8 +91,7 @@ class Services:
         Raises Failed: SERVICE_DOWN when it does not run, INVALID_INPUT when this run has not started it.
         """
         service = self._named(name)
-        await self._listening(service)
-        pid = service.leash or await asyncio.to_thread(leash_behind, service.port)
+        pid = await self._leash(service)
         if pid is None:
             owner = await asyncio.to_thread(describe_listener, service.port)
             message = (
@@ -124,6 +123,17 @@ class Services:
         for watch in watches:
             watch.cancel()
         await asyncio.gather(*watches, return_exceptions=True)
+
+    async def _leash(self, service: Service) -> int | None:
+        """The leash of what listens now; None when that is somebody else's. It may just be dying of another kill."""
+        deadline = Deadline.after(service.patience, self._clock.now())
+        while True:
+            await self._listening(service)
+            pid = service.leash or await asyncio.to_thread(leash_behind, service.port)
+            stands = pid is not None or await _listens(service.port)
+            if stands or not deadline.allows(LOOK, self._clock.now()):
+                return pid or await asyncio.to_thread(leash_behind, service.port)
+            await self._clock.sleep(LOOK)
 
     async def _listening(self, service: Service) -> None:
         deadline = Deadline.after(service.patience, self._clock.now())

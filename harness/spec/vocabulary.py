@@ -28,6 +28,7 @@ WARNINGS = (
     "criteria_relaxed",
     "alternative_task_used",
     "browser_restarted",
+    "page_recovered",
     "effect_already_done",
     "circuit_opened",
     "circuit_closed",

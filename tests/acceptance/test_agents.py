@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.acceptance.conftest import Project
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "agents.md"
@@ -80,6 +82,7 @@ def test_an_agent_that_raises_is_to_blame_and_its_stack_trace_is_kept(project: P
     assert "my_agent.py" in report["stack_trace"]
 
 
+@pytest.mark.thorough
 def test_an_agent_that_is_late_does_not_hold_up_the_end(project: Project) -> None:
     agent(project, "time.sleep(600)", timeout=0.5)
     report = ended(project)
@@ -118,6 +121,7 @@ def test_the_monkey_of_the_documentation_passes_its_task(project: Project) -> No
     project.run("--agent", "monkey", "monkey.task.yaml").assert_outcomes(passed=1)
 
 
+@pytest.mark.thorough
 def test_the_monkey_begins_where_the_tasks_own_steps_do(project: Project) -> None:
     extend(project, "[tool.harness.agents.monkey]\noptions = { steps = 2, quiet = 0.1 }\n")
     project.task("T", success_criteria=["url() matches 'shop.local'"])
@@ -129,6 +133,7 @@ def test_the_monkey_begins_where_the_tasks_own_steps_do(project: Project) -> Non
     assert report["error_message"].startswith("the monkey has no page to begin with: ")
 
 
+@pytest.mark.thorough
 def test_invalid_steps_are_in_the_trace_and_the_third_ends_the_task(project: Project) -> None:
     agent(project, f"return {{'act': 'clik' if history else 'open', 'url': '{SHOP}'}}")
     report = ended(project)
@@ -138,6 +143,7 @@ def test_invalid_steps_are_in_the_trace_and_the_third_ends_the_task(project: Pro
     assert [line["act"] for line in trace["steps"]] == ["open", "invalid", "invalid", "invalid"]
 
 
+@pytest.mark.thorough
 def test_the_same_failing_step_three_times_is_stuck(project: Project) -> None:
     agent(project, f"return {{'act': 'click', 'selector': '#no'}} if history else {{'act': 'open', 'url': '{SHOP}'}}")
     report = ended(project)
@@ -197,6 +203,7 @@ return {{"act": "submit", "selector": "#add-form"}}
     assert [line["act"] for line in trace["steps"]] == ["open", "submit"]
 
 
+@pytest.mark.thorough
 def test_the_monkey_does_the_same_for_the_same_seed(project: Project) -> None:
     extend(project, "[tool.harness.agents.monkey]\noptions = { steps = 8, quiet = 1.0 }\n")
 

@@ -39,7 +39,9 @@ def _allure_steps(project: Project) -> list[str]:
     return [step["name"] for step in json.loads(path.read_text("utf-8"))["steps"]]
 
 
-@pytest.mark.parametrize("before", [SENT + 1, SENT, UPLOADS[1]])
+@pytest.mark.parametrize(
+    "before", [SENT + 1, *(pytest.param(each, marks=pytest.mark.thorough) for each in (SENT, UPLOADS[1]))]
+)
 def test_the_files_are_not_chosen_again(project: Project, before: int) -> None:
     """The checkpoint lies after the form with the files was sent, between choosing and sending, or among the files."""
     _renewal(project, checkpoints=[before])
@@ -52,6 +54,7 @@ def test_the_files_are_not_chosen_again(project: Project, before: int) -> None:
         assert times == (1 if number < before else 2), (number, steps)
 
 
+@pytest.mark.thorough
 def test_the_nearest_of_several_checkpoints_is_taken_and_what_was_remembered_since_is_forgotten(
     project: Project,
 ) -> None:

@@ -399,6 +399,7 @@ def test_a_new_task_runs_in_an_empty_folder(tmp_path: Path, sites: dict[str, int
     assert "1 completed" in ran.stdout
 
 
+@pytest.mark.thorough
 def test_a_new_task_for_a_page_of_ones_own_runs(tmp_path: Path, sites: dict[str, int]) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
     url = f"http://127.0.0.1:{sites['shop.local']}/"
@@ -474,6 +475,7 @@ def test_a_folder_that_cannot_be_written_is_one_clear_line(tmp_path: Path) -> No
         assert "file" in found.stderr
 
 
+@pytest.mark.thorough
 def test_run_passes_on_pytests_exit_code(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
     nothing = harness("run", "-k", "x", cwd=tmp_path)
@@ -503,6 +505,7 @@ def test_show_reads_what_a_failure_left(project: Project) -> None:
     _of_an_earlier_run(project)
 
 
+@pytest.mark.thorough
 def test_show_lists_the_cases_of_a_task_and_marks_what_is_old(project: Project) -> None:
     click = {"act": "click", "selector": "#${param.x}"}
     project.task("T-1", steps=[{"act": "open", "url": "http://shop.local/"}, click], parametrize={"x": ["a", "b"]})

@@ -155,14 +155,15 @@ def _late() -> dict[str, Case]:
 def _killed() -> dict[str, Case]:
     """The browser dies with the order placed and nothing answered."""
     keys: dict[str, Any] = {"breaks": {"after_commit": "hang"}, "step": {"selector": "#checkout-form"}}
-    restarted = ("browser_restarted", "checkpoint_restored")
+    restarted, again = ("browser_restarted", "checkpoint_restored"), {"on_browser_crash": "restart_task"}
     return {
-        "KILL-start": case(1, "completed", None, "effect_already_done", *restarted, **keys),
+        "KILL-start": case(1, "completed", None, "effect_already_done", *restarted, rules=again, **keys),
+        "KILL-end": case(1, "failed", "BROWSER_CRASHED", "effect_already_done", **keys),
         "KILL-checkpoint": case(1, "completed", None, "effect_already_done", *restarted, spec=BEFORE, **keys),
         "KILL-abort": case(
             1, "aborted", "BROWSER_CRASHED", "effect_already_done", rules={"on_browser_crash": "abort"}, **keys
         ),
-        "KILL-blind-start": case(1, "failed", UNKNOWN, known=False, **keys),
+        "KILL-blind-start": case(1, "failed", UNKNOWN, known=False, rules=again, **keys),
         "KILL-blind-checkpoint": case(1, "completed", None, *restarted, known=False, spec=BEFORE, **keys),
         "KILL-blind-abort": case(
             1, "aborted", "BROWSER_CRASHED", known=False, rules={"on_browser_crash": "abort"}, **keys

@@ -75,7 +75,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("recording", ["auto", "full"])
+@pytest.mark.parametrize("recording", ["full", pytest.param("auto", marks=pytest.mark.thorough)])
 def test_steps_end_in_time_evidence_is_explained_and_the_next_task_runs(
     project: Project, pages: str, recording: str
 ) -> None:
@@ -86,7 +86,11 @@ def test_steps_end_in_time_evidence_is_explained_and_the_next_task_runs(
             priority=1,
             step_timeout=2,
             timeout=60,
-            error_recovery={"on_network_error": {"max_retries": 0}, "on_action_failed": "abort"},
+            error_recovery={
+                "on_network_error": {"max_retries": 0},
+                "on_action_failed": "abort",
+                "on_browser_crash": "abort",
+            },
             steps=[{"act": "open", "url": f"{pages}{page}"}, *[_absolute(step, pages) for step in steps]],
         )
     project.task("Z-NEXT", priority=5, steps=[{"act": "open", "url": f"{pages}/"}, {"act": "click", "selector": "#go"}])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 from collections.abc import Iterator
@@ -34,6 +35,7 @@ RENEWAL, CHECKPOINT, AFTER = "H3-2025-004-ERROR-CHECKPOINT", 12, 18
 """A task with a checkpoint, and a step well after it."""
 PURCHASE, TYPED = "B1-2025-001", 15
 """A task without one, and a step on a page into which something was typed."""
+THOROUGH = functools.partial(pytest.param, marks=pytest.mark.thorough)
 LIMIT = 3
 OVERSHOOT, CAPTURE = 0.5, 10.0
 SHOP = {"act": "open", "url": "http://shop.local/"}
@@ -73,9 +75,9 @@ RESTARTED, RESTORED = {"browser_restarted", "checkpoint_restored"}, {"checkpoint
         (browser_killed, RESTARTED),
         (browser_stopped, RESTARTED),
         (driver_killed, RESTARTED),
-        (driver_stopped, RESTARTED),
+        THOROUGH(driver_stopped, RESTARTED),
         (page_crashed, RESTORED),
-        (page_stopped, RESTORED),
+        THOROUGH(page_stopped, RESTORED),
     ],
 )
 def test_with_a_checkpoint_the_task_completes(kills: Kills, strike: Strike, warned: set[str]) -> None:
@@ -122,9 +124,9 @@ NOWHERE = "there is no checkpoint at or before step"
         (browser_killed, "BROWSER_CRASHED", NOWHERE),
         (browser_stopped, "BROWSER_UNRESPONSIVE", NOWHERE),
         (driver_killed, "DRIVER_GONE", NOWHERE),
-        (driver_stopped, "DRIVER_GONE", NOWHERE),
+        THOROUGH(driver_stopped, "DRIVER_GONE", NOWHERE),
         (page_crashed, "PAGE_CRASHED", LOST_WITH_IT),
-        (page_stopped, "PAGE_UNRESPONSIVE", LOST_WITH_IT),
+        THOROUGH(page_stopped, "PAGE_UNRESPONSIVE", LOST_WITH_IT),
     ],
 )
 def test_without_a_checkpoint_the_report_says_what_was_lost(kills: Kills, strike: Strike, code: str, why: str) -> None:
@@ -245,7 +247,7 @@ def test_of_another_task_s_page_nobody_hears(kills: Kills, method: str, params: 
     assert not any(record.retries for record in b.history)
 
 
-ENDED = [browser_killed, browser_stopped, driver_killed]
+ENDED = [browser_killed, THOROUGH(browser_stopped), THOROUGH(driver_killed)]
 """Between two preconditions, in a repair and so on: nothing hangs, and it is said what was lost."""
 
 
@@ -343,7 +345,7 @@ def test_lost_while_evidence_is_taken(kills: Kills, strike: Strike) -> None:
     the_next_one_passes(kills)
 
 
-@pytest.mark.parametrize("strike", [*ENDED, driver_stopped])
+@pytest.mark.parametrize("strike", [*ENDED, THOROUGH(driver_stopped)])
 def test_lost_before_and_while_a_session_is_opened(kills: Kills, strike: Strike) -> None:
     """The next task's: it starts another browser."""
     strike(kills, "")
@@ -369,7 +371,7 @@ def own_site(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) ->
     kills.close()
 
 
-@pytest.mark.parametrize("step", [14, 18, 21])
+@pytest.mark.parametrize("step", [THOROUGH(14), 18, THOROUGH(21)])
 def test_a_site_that_is_killed_comes_back_and_the_task_completes(own_site: Kills, step: int) -> None:
     """As a form is sent, as the page waits for data, and as what counts is sent: a write, which is not done twice."""
     result = own_site.run(own_site.plan(RENEWAL, next(names)), (step, site_killed))

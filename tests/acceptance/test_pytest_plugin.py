@@ -37,6 +37,7 @@ def test_tasks_run_beside_ordinary_tests_and_the_page_fixture(project: Project) 
     result.assert_outcomes(passed=3)
 
 
+@pytest.mark.thorough
 def test_the_page_fixture_keeps_the_browser_that_its_project_chooses(project: Project) -> None:
     project.pytester.makeconftest(
         """
@@ -117,7 +118,7 @@ def test_lf_runs_what_failed(project: Project) -> None:
     project.pytester.runpytest_subprocess("--lf").assert_outcomes(failed=1)
 
 
-@pytest.mark.parametrize("option", ["-x", "--maxfail=1"])
+@pytest.mark.parametrize("option", ["-x", pytest.param("--maxfail=1", marks=pytest.mark.thorough)])
 def test_stopping_at_the_first_failure(project: Project, option: str) -> None:
     project.task("A-1", priority=1, success_criteria=WRONG)
     project.task("B-1", priority=2)
@@ -159,7 +160,7 @@ def test_dependants_of_a_failed_or_missing_task_are_skipped_with_the_reason(
     assert result.parseoutcomes()["skipped"] == 1
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "2"]])
+@pytest.mark.parametrize("options", [[], pytest.param(["-n", "2"], marks=pytest.mark.thorough)])
 def test_a_broken_file_is_one_error_and_the_others_run(project: Project, options: list[str]) -> None:
     project.task("GOOD-1")
     (project.path / "broken.task.yaml").write_text("task_id: X\nsteps:\n  - {act: clik, selector: '#a'}\n", "utf-8")
@@ -172,13 +173,14 @@ def test_a_broken_file_is_one_error_and_the_others_run(project: Project, options
     assert result.ret == pytest.ExitCode.TESTS_FAILED
 
 
+@pytest.mark.thorough
 def test_a_broken_python_file_still_stops_the_run(project: Project) -> None:
     project.task("GOOD-1")
     project.pytester.makepyfile(test_broken="import nothing_like_it")
     assert project.run().ret == pytest.ExitCode.INTERRUPTED
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "2"]])
+@pytest.mark.parametrize("options", [[], pytest.param(["-n", "2"], marks=pytest.mark.thorough)])
 def test_duplicate_ids_fail_with_both_names_and_the_others_run(project: Project, options: list[str]) -> None:
     project.task("A-1")
     (project.path / "other.task.json").write_text((project.path / "A-1.task.json").read_text("utf-8"), "utf-8")
@@ -199,13 +201,17 @@ def test_a_circle_of_dependencies_is_told_and_the_others_run(project: Project) -
     assert "-> A-1" in result.stdout.str()
 
 
-@pytest.mark.parametrize("dist", ["loadfile", "worksteal", "loadscope", "loadgroup"])
+@pytest.mark.parametrize(
+    "dist",
+    ["loadfile", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("worksteal", "loadscope", "loadgroup"))],
+)
 def test_dependencies_hold_however_xdist_deals(project: Project, dist: str) -> None:
     project.task("B-1")
     project.task("A-2", dependencies=["B-1"])
     project.run("-n", "2", "--dist", dist).assert_outcomes(passed=2)
 
 
+@pytest.mark.thorough
 def test_a_session_without_tasks_starts_nothing(project: Project) -> None:
     project.pytester.makepyfile("def test_plain(): pass")
     project.run("-n", "2").assert_outcomes(passed=1)
@@ -213,6 +219,7 @@ def test_a_session_without_tasks_starts_nothing(project: Project) -> None:
     assert not (project.path / "errors").exists()
 
 
+@pytest.mark.thorough
 def test_lf_does_not_forget_a_dependant_that_it_cannot_run(project: Project) -> None:
     project.task("B-1")
     project.task("A-2", dependencies=["B-1"], success_criteria=WRONG)
@@ -282,6 +289,7 @@ def test_a_passing_task_moves_its_old_report_away(project: Project) -> None:
     assert list((project.path / "errors" / ".previous").glob("*/A-1/error_report.json"))
 
 
+@pytest.mark.thorough
 def test_task_artifacts_go_where_they_are_asked_for(project: Project) -> None:
     project.task("A-1", success_criteria=WRONG)
     project.run("--task-artifacts", "elsewhere")
@@ -313,6 +321,7 @@ def test_strict_makes_warnings_failures(project: Project) -> None:
     assert "never" in strict.stdout.str()
 
 
+@pytest.mark.thorough
 def test_timeout_scale_stretches_the_limits(project: Project) -> None:
     steps = [OPEN, {"act": "wait", "selector": "#nowhere", "timeout": 0.5}]
     project.task("A-1", steps=steps)
@@ -333,6 +342,7 @@ def test_tracing_on_keeps_the_trace_of_a_task_that_passes(project: Project) -> N
     assert (project.path / "errors" / ".kept" / "A-1" / "trace.zip").stat().st_size > 1000
 
 
+@pytest.mark.thorough
 def test_more_patterns_and_files_named_on_the_command_line_are_tasks(project: Project) -> None:
     (project.path / "pytest.ini").write_text("[pytest]\ntaskspec_files = *.flow.json\n", "utf-8")
     project.task("A-1").rename(project.path / "a.flow.json")
@@ -390,7 +400,9 @@ def test_allure_has_steps_labels_and_attachments(project: Project) -> None:
     assert {"environment.properties", "categories.json", "allurerc.mjs"} <= {path.name for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.thorough)]
+)
 def test_interrupted_tasks_leave_a_report_and_no_process(project: Project, number: signal.Signals) -> None:
     declared = {"final_state": "failed", "error_type": "assertion_failed"}
     project.task("A-1", steps=[OPEN, {"act": "wait", "value": 60}], timeout=120, expect=declared)
@@ -411,6 +423,7 @@ def test_interrupted_tasks_leave_a_report_and_no_process(project: Project, numbe
     assert not alive, output
 
 
+@pytest.mark.thorough
 def test_interrupted_tasks_of_workers_are_named(project: Project) -> None:
     for task_id in ("A-1", "B-2"):
         project.task(task_id, steps=[OPEN, {"act": "wait", "value": 60}], timeout=120)

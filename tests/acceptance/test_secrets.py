@@ -29,7 +29,7 @@ def leaks(project: Project, *args: str) -> list[str]:
     return [str(path.relative_to(project.path)) for path in files if SECRET.encode() in path.read_bytes()]
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "2"]], ids=" ".join)
+@pytest.mark.parametrize("options", [[], pytest.param(["-n", "2"], marks=pytest.mark.thorough)], ids=" ".join)
 def test_a_secret_that_another_task_of_the_episode_remembers(secret: Project, options: list[str]) -> None:
     secret.task("E-1", episode_id="E", priority=1, steps=[GET])
     secret.task("E-2", episode_id="E", priority=2, success_criteria=WRONG)

@@ -21,6 +21,9 @@ NOTE = {"act": "wait", "value": 0.01, "remember": {"seen": "'yes'"}}
 """A step that leaves a mark in memory, and needs no page."""
 CASES = [{"id": "good", "want": 1}, {"id": "bad", "want": 2}, {"want": 1, "id": "last one"}]
 
+WORKERS = pytest.param(["-n", "2"], marks=pytest.mark.thorough)
+LOADFILE = pytest.param(["-n", "2", "--dist", "loadfile"], marks=pytest.mark.thorough)
+
 
 def cased(project: Project, task_id: str = "T", **fields: Any) -> None:
     """Three cases, of which the second one fails."""
@@ -63,6 +66,7 @@ def test_every_case_is_an_item_with_a_result_of_its_own(project: Project) -> Non
     assert "T[bad]" in again.stdout.str()
 
 
+@pytest.mark.thorough
 def test_one_case_is_chosen_by_node_id_and_by_name(project: Project) -> None:
     cased(project)
     assert collected(project) == ["T[good]", "T[bad]", "T[last one]"]
@@ -124,7 +128,7 @@ SUITE = {
 }
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "2"], ["-n", "2", "--dist", "loadfile"]], ids=" ".join)
+@pytest.mark.parametrize("options", [[], ["-n", "2"], LOADFILE], ids=" ".join)
 def test_a_suite_ends_the_same_however_it_is_dealt(project: Project, options: list[str]) -> None:
     suite(project)
     found = outcomes(project, *options)
@@ -148,7 +152,7 @@ def test_tags_families_and_priorities_act(project: Project) -> None:
     assert collected(project, "-m", "family_B") == ["T[good]", "T[bad]", "T[last one]", "AFTER-GOOD"]
 
 
-@pytest.mark.parametrize("options", [["-n", "2"], []], ids=" ".join)
+@pytest.mark.parametrize("options", [WORKERS, []], ids=" ".join)
 def test_the_terminal_says_why_tasks_were_left_out(project: Project, options: list[str]) -> None:
     """pytest itself tells reasons of skips only with `-rs`."""
     project.task("RED", steps=[NOTE], success_criteria=WRONG)
@@ -166,6 +170,7 @@ def test_selection_by_mark_is_the_same_on_workers(project: Project, options: lis
     assert outcomes(project, "-m", "quick", *options) == {"FIRST": "passed", "EP-1": "passed"}
 
 
+@pytest.mark.thorough
 def test_on_a_worker_the_most_urgent_come_first_whatever_the_size_of_their_group(project: Project) -> None:
     project.task("A-LATE", priority=5, steps=[NOTE])
     project.task("B-LATE", priority=5, steps=[NOTE], dependencies=["A-LATE"])
@@ -174,6 +179,7 @@ def test_on_a_worker_the_most_urgent_come_first_whatever_the_size_of_their_group
     assert text.index("::C-EARLY") < text.index("::A-LATE") < text.index("::B-LATE")
 
 
+@pytest.mark.thorough
 def test_with_deps_brings_what_was_left_out(project: Project) -> None:
     suite(project)
     project.task("ALONE", steps=[NOTE])
@@ -197,6 +203,7 @@ def test_with_deps_brings_what_was_left_out(project: Project) -> None:
     assert collected(project, "ALONE.task.json", option) == ["ALONE"]
 
 
+@pytest.mark.thorough
 def test_with_deps_looks_in_testpaths_and_counts_what_is_left_out(project: Project) -> None:
     (project.path / "pytest.ini").write_text("[pytest]\ntestpaths = flows shared\n", "utf-8")
     for folder, task_id, wanted in (("flows", "A", ["login"]), ("shared/login", "LOGIN", []), ("shared", "X", [])):
@@ -231,7 +238,7 @@ def test_a_dependant_run_alone_says_how_to_run_it_and_that_works(project: Projec
     assert "found no task file that has it" in gone
 
 
-@pytest.mark.parametrize("options", [["-n", "2"], []], ids=" ".join)
+@pytest.mark.parametrize("options", [WORKERS, []], ids=" ".join)
 def test_with_deps_serves_what_failed_last(project: Project, options: list[str]) -> None:
     project.task("A-2", dependencies=["B-1"], success_criteria=WRONG)
     project.task("B-1", steps=[NOTE])
@@ -247,6 +254,7 @@ def test_a_member_of_an_episode_runs_alone(project: Project) -> None:
     assert outcomes(project, "EP-2.task.json") == {"EP-2": "passed"}
 
 
+@pytest.mark.thorough
 def test_dependants_of_a_task_that_is_skipped_or_fails_as_expected_of_it_are_skipped(project: Project) -> None:
     project.pytester.makeconftest(
         """
@@ -272,7 +280,7 @@ def test_dependants_of_a_task_that_is_skipped_or_fails_as_expected_of_it_are_ski
     assert (found["DECLARED"], found["AFTER-DECLARED"]) == ("passed", "passed")
 
 
-@pytest.mark.parametrize("options", [["-n", "2"], []], ids=" ".join)
+@pytest.mark.parametrize("options", [WORKERS, []], ids=" ".join)
 def test_ids_and_circles_among_cases_are_told_and_the_others_run(project: Project, options: list[str]) -> None:
     cased(project)
     cased(project, "U", dependencies=["V"])
@@ -286,6 +294,7 @@ def test_ids_and_circles_among_cases_are_told_and_the_others_run(project: Projec
     assert "depends on T[godo], which is not among the tasks of this run" in found["LOST"]
 
 
+@pytest.mark.thorough
 def test_a_case_whose_worker_dies_has_the_report(project: Project) -> None:
     steps = [OPEN, {"act": "wait", "value": 50}]
     project.task("T", goal="${param.x}", parametrize={"x": ["a", "b"]}, steps=steps, episode_id="ep")

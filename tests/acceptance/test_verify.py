@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from tests.acceptance.conftest import Project
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
@@ -73,6 +75,7 @@ def test_a_declared_failure_is_what_must_be_shown(project: Project) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_the_earlier_tasks_of_an_episode_have_run_before(project: Project) -> None:
     wait = {"act": "wait", "selector": "#search-box", "remember": {"seen": "count('#search-box')"}}
     project.task("A-LATER", episode_id="e", priority=5, preconditions=["mem('seen') == 1"], success_criteria=REAL)
@@ -103,6 +106,7 @@ def test_broken_files_are_told_of_and_nothing_is_run(project: Project) -> None:
     assert "bad.task.yaml:2:15: steps[0].act: not a known act" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_dependency_may_be_named_by_its_file_or_its_folder(project: Project) -> None:
     steps = [{**OPEN, "remember": {"case": "'${param.case}'"}}]
     project.task("FIRST", episode_id="E", parametrize={"case": ["a", "b"]}, steps=steps, success_criteria=REAL)

@@ -11,6 +11,8 @@ import pytest
 from harness.failure import Failed, Failure
 from tests.browser.stage import DEAD, EVIL, OTHER, SHOP, Stage, failed, passed
 
+LOST = Failure("BROWSER_UNRESPONSIVE", "silent", tainted=True)
+
 pytestmark = pytest.mark.filterwarnings("default")
 
 
@@ -158,7 +160,7 @@ def test_renew_keeps_cookies_storage_and_place(run: Any, stage: Stage) -> None:
         session = await stage.at("/login")
         await passed(session, {"act": "open", "url": f"http://{SHOP}/forget"})
         old = session._tab.context
-        assert await session.renew(5) is None
+        assert await session.renew(LOST, 5) is None
         assert session._tab.context is not old
         assert session.url == f"http://{SHOP}/forget"
         cookies = {cookie["name"] for cookie in await session._tab.context.cookies()}
@@ -176,7 +178,7 @@ def test_renew_keeps_the_database_and_the_session_storage(run: Any, stage: Stage
         await page.evaluate(
             "new Promise(r => indexedDB.open('kept', 4).onsuccess = r).then(e => e.target.result.close())"
         )
-        assert await session.renew(5) is None
+        assert await session.renew(LOST, 5) is None
         page = session._tab.page
         assert await page.evaluate("sessionStorage.getItem('token')") == "abc"
         assert await page.evaluate("indexedDB.databases()") == [{"name": "kept", "version": 4}]
@@ -192,7 +194,7 @@ def test_renew_frees_a_hung_page(run: Any, stage: Stage) -> None:
         session = await stage.at("/login")
         await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
         assert (await failed(session, {"act": "click", "selector": "#loop"})).tainted
-        assert await session.renew(5) is None
+        assert await session.renew(LOST, 5) is None
         await passed(session, {"act": "click", "selector": "#plain"})
         who = await passed(session, {"act": "api", "url": f"http://{SHOP}/whoami"})
         assert "sid=s3cret" in who.details["body"]["cookie"]
@@ -203,8 +205,8 @@ def test_renew_frees_a_hung_page(run: Any, stage: Stage) -> None:
 def test_renew_says_why_it_could_not(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/saved")
-        session._good_url = f"http://{DEAD}/"
-        failure = await session.renew(5)
+        session._ladder._good_url = f"http://{DEAD}/"
+        failure = await session.renew(LOST, 5)
         assert failure is not None
         assert failure.code == "NET_CONNECTION_REFUSED"
 

@@ -172,9 +172,13 @@ class FakeWorld:
 @dataclass
 class FakeInjector:
     armed: list[int] = field(default_factory=list)
+    began: float | None = None
     injected: int = 0
     """Losses that a fault has made."""
     closed: bool = False
+
+    def begin(self, at: float) -> None:
+        self.began = at
 
     async def before_step(self, index: int, step: Any) -> None:
         self.armed.append(index)

@@ -43,7 +43,7 @@ class Case:
     then: Step | None = None
     """A step that must pass after the failure in the same page: it is still usable."""
     fast: bool = False
-    """Whether it runs in the ordinary suite; the others do with TASKSPEC_TABLE=full."""
+    """Whether it runs in the ordinary suite; the others do with TASKSPEC_TESTS=full."""
     within: float = 1.5
     patience: float = 1.0
 

@@ -1,4 +1,4 @@
-"""The failure table: a module's CASES are its tests, the fast ones in the ordinary suite, all with TASKSPEC_TABLE=full.
+"""The failure table: a module's CASES are its tests, the fast ones in the ordinary suite, all with TASKSPEC_TESTS=full.
 
 One set of browsers for all of them; a case that kills its browser costs the next one a start.
 """
@@ -21,7 +21,7 @@ from tests.browser.table.case import Case
 from tests.browser.table.fault_site import FaultSite
 from tests.browser.table.table_stage import TableStage
 
-FULL = "TASKSPEC_TABLE"
+FULL = "TASKSPEC_TESTS"
 """Environment variable: `full` runs every case."""
 
 

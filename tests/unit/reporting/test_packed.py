@@ -31,8 +31,8 @@ def unzipped(data: bytes) -> dict[str, bytes]:
         return {name: made.read(name) for name in made.namelist()}
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress])
-@pytest.mark.parametrize("around", [b"text %s", b"\xff\x00 %s \xfe"])
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress], ids=["gzip", "zlib"])
+@pytest.mark.parametrize("around", [b"text %s", b"\xff\x00 %s \xfe"], ids=["text", "bytes"])
 def test_what_is_deflated_is_unpacked(pack: type[bytes], around: bytes) -> None:
     masked = REDACTOR.data(pack(around % SECRET))
     assert zlib.decompress(masked, 47) == around % MARK.encode()
@@ -48,7 +48,9 @@ def test_a_zip_is_unpacked_with_all_that_is_in_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [gzip.compress(b"plain"), zlib.compress(b"plain"), zipped(a=b"plain"), b"x\x9c no", b""]
+    "data",
+    [gzip.compress(b"plain"), zlib.compress(b"plain"), zipped(a=b"plain"), b"x\x9c no", b""],
+    ids=["gzip", "zlib", "zip", "no zlib", "nothing"],
 )
 def test_nothing_changes_without_a_secret(data: bytes) -> None:
     assert REDACTOR.data(data) == data
@@ -65,7 +67,7 @@ def test_a_body_cut_off_is_redacted_as_far_as_it_goes() -> None:
     assert SECRET not in zlib.decompress(masked, 31)
 
 
-@pytest.mark.parametrize("data", [b"PK\x03\x04 no zip", zipped(a=b"x" * 50)[:-10]])
+@pytest.mark.parametrize("data", [b"PK\x03\x04 no zip", zipped(a=b"x" * 50)[:-10]], ids=["no zip", "cut off"])
 def test_a_broken_zip_is_left_out(data: bytes) -> None:
     assert REDACTOR.data(data) == LEFT_OUT
 

@@ -1,0 +1,21 @@
+"""What all tests share: the thorough ones run only when they are asked for.
+
+`TASKSPEC_TESTS=full make test` runs them too: every case of the failure table, every moment of every kill.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+FULL = os.environ.get("TASKSPEC_TESTS") == "full"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is marked `thorough`: further variants of what an ordinary test shows already."""
+    left_out = [] if FULL else [item for item in items if item.get_closest_marker("thorough")]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not item.get_closest_marker("thorough")]
