@@ -125,7 +125,7 @@ CASES = (
          net("ERR_CONNECTION_REFUSED", method="GET"), fast=True),
     Case("2.1-popup-hang", (*clicked("popup-hang"), LAST), "NET_TIMEOUT", NONE, {"url": f"{SITE}/hang"}),
     Case("2.1-step-on-a-lost-page", (LINKS, FINE, {"act": "click", "selector": "#ok"}), "NET_CONNECTION_REFUSED", NONE,
-         net("ERR_CONNECTION_REFUSED", url=f"http://{DEAD}/"), before=lost),
+         net("ERR_CONNECTION_REFUSED", url=f"http://{DEAD}/"), before=lost, tainted=True),
 )  # fmt: skip
 
 

@@ -64,7 +64,8 @@ CASES = (
     Case("2.2-post-502", clicked("post-down"), "HTTP_UNAVAILABLE", DONE, {"status": 502, "method": "POST"}),
     *(
         Case(f"2.2-click-{status}-then-{act}", (*clicked(link), {"act": act, "selector": "#never"}), code, NONE,
-             {"status": int(status[:3]), "instead_of": instead}, fast=(status, act) == ("404", "click"))
+             {"status": int(status[:3]), "instead_of": instead, "opened_before": True}, tainted=status[:3] == "500",
+             fast=(status, act) == ("404", "click"))
         for link, status, code in FOLLOWED
         for act, instead in (("click", "ELEMENT_NOT_FOUND"), ("wait", "STEP_TIMEOUT"))
     ),

@@ -92,6 +92,29 @@ def test_a_skipped_step_leaves_a_page_that_answers() -> None:
     assert (result.final_state, theatre.session.renewed) == ("partial_success", 2)
 
 
+OPENED_BEFORE = {"url": "http://shop.local/p", "method": "GET", "opened_before": True}
+
+
+def test_a_page_that_an_earlier_step_opened_in_vain_is_asked_for_again_before_the_step() -> None:
+    theatre = Theatre()
+    broken = Failure("HTTP_SERVER_ERROR", "HTTP 500", "#a", OPENED_BEFORE, tainted=True)
+    theatre.session.script = [Passed(), broken]
+    result = play(theatre, steps=[{"act": "click", "selector": "#p"}, {"act": "click", "selector": "#a"}])
+    assert result.ok
+    assert theatre.session.renewed == 1
+    assert [step.selector for _, step, *_ in theatre.session.acts] == ["#p", "#a", "#a"]
+
+
+def test_the_answer_to_a_post_is_not_asked_for_again() -> None:
+    theatre = Theatre()
+    broken = Failure("HTTP_SERVER_ERROR", "HTTP 500", "#a", {**OPENED_BEFORE, "method": "POST"})
+    theatre.session.script = [broken]
+    result = play(theatre, steps=[{"act": "click", "selector": "#a"}])
+    assert len(theatre.session.acts) == 1
+    assert result.failure is not None
+    assert "its page is the answer to what must not be sent again" in result.failure.message
+
+
 def test_the_task_timeout_bounds_the_steps_and_is_called_by_its_name() -> None:
     theatre = Theatre()
     slow = Failure("STEP_TIMEOUT", "slow")
