@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.failure import Failure, Outcome, Passed
+from harness.failure import Effect, Failure, Outcome, Passed
 from harness.recovery import Remedy
 from harness.spec.faults import Fault
 from harness.spec.parts import FinalState
@@ -73,6 +73,11 @@ class StepRecord:
         last = self.attempts[-1].outcome if self.attempts else None
         posted = isinstance(last, Passed) and last.details.get("method", "GET") not in ("GET", "HEAD")
         return self.step.effect_class == "write" or (posted and self.step.effect is None)
+
+    @property
+    def may_have_written(self) -> bool:
+        """A write that passed, or failed so that it may have taken effect all the same."""
+        return self.wrote and (self.passed or (self.failure is not None and self.failure.effect is not Effect.NONE))
 
     @property
     def failure(self) -> Failure | None:

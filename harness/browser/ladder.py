@@ -16,7 +16,7 @@ from harness.browser.scene import Scene
 from harness.browser.storage import session_of, state_of
 from harness.failure import Failure, Family
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Check, Open, Select, Step, Type, Uncheck, Upload
+from harness.spec.steps import Check, Select, Step, Type, Uncheck, Upload
 
 STATE_SECONDS = 2.0
 FREE_SECONDS = 0.5
@@ -38,15 +38,18 @@ class Ladder:
         self._scene = scene
         self._good_url: str | None = None
         self._filled = False
+        self._written = False
+        """The page is the answer to what must not be sent again."""
 
     def passed(self, step: Step) -> None:
         """A step passed: where its page is, and whether there is now something in it that a new page would not have."""
         tab = self._lease.tab
-        writes = isinstance(step, Open) and step.effect_class == "write"
-        if tab.page.url.startswith("http") and not writes:  # a page that writes is not to be asked for again
+        opened = tab.watch.navigation
+        if opened is not None:
+            self._written = not opened.repeatable(write=step.effect_class == "write")
+        if tab.page.url.startswith("http") and not self._written:
             self._good_url = tab.page.url
-        opened = tab.watch.navigation is not None
-        self._filled = isinstance(step, _FILLS) or (self._filled and not opened)
+        self._filled = isinstance(step, _FILLS) or (self._filled and opened is None)
 
     async def renew(self, failure: Failure, until: Deadline) -> Failure | None:
         """A page to go on with after this failure; why there is none."""
@@ -70,9 +73,10 @@ class Ladder:
 
     def _forgets(self, failure: Failure) -> Failure | None:
         """Why there is to be no other page: it would not have what was typed into this one."""
-        if not self._filled:
+        if not (self._filled or self._written):
             return None
-        why = "what was typed into the page is lost with it, and there is no checkpoint"
+        what = "what was typed into the page is lost with it" if self._filled else "the page is the answer to a write"
+        why = f"{what}, and there is no checkpoint"
         return Failure(failure.code, f"{failure.message}; {why}", failure.selector, failure.details)
 
     async def _reopened(self, until: Deadline) -> Failure | None:
@@ -94,7 +98,7 @@ class Ladder:
         failure = await self._lease.replace(state, until)
         if failure is None and self._good_url is not None:
             failure = await self._way_back(until).to_url(self._good_url, script)
-        self._filled = False
+        self._filled = self._written = False
         self._lease.tab.watch.answer_next(prepared)
         return failure
 
@@ -105,7 +109,7 @@ class Ladder:
             return failure
         tab = self._lease.tab
         self._good_url = saved.url if saved and saved.url.startswith("http") else None
-        self._filled = saved is not None and any(page.fields for page in saved.pages)
+        self._filled, self._written = saved is not None and any(page.fields for page in saved.pages), False
         tab.passwords = set(saved.passwords) if saved else set()
         if saved is None:
             return ()

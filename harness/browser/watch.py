@@ -155,6 +155,7 @@ class PageWatch:
     def _on_request(self, request: Request) -> None:
         frame = self._asking(request)
         exchange = Exchange(request.url, request.method, self._clock.wall())
+        exchange.redirected = request.redirected_from is not None
         self.exchanges.append(exchange)
         self._open.append((request, exchange))
         if frame:

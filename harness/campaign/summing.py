@@ -133,8 +133,16 @@ def _sum(rates: Iterable[Rate]) -> Rate:
 def unmet(trials: Iterable[Trial], gate: Gate | None, sums: Totals) -> tuple[str, ...]:
     """Why the campaign does not pass: what is below its gate; without one, each trial that is not as expected."""
     if gate is not None:
-        return tuple(_below(gate, sums))
+        trials = list(trials)
+        return (*_below(gate, sums), *(f"{_label(each)}: {why}" for each in trials for why in _void(each)))
     return tuple(f"{_label(trial)}: {why}" for trial in trials for why in trial.unmet)
+
+
+def _void(trial: Trial) -> Iterator[str]:
+    """Why a trial tests nothing, which no threshold makes up for."""
+    if trial.error:
+        yield trial.error
+    yield from (why for why in trial.unmet if why.startswith("the fault never struck") and why != trial.error)
 
 
 def _label(trial: Trial) -> str:

@@ -148,7 +148,8 @@ async def remember(run: Run, index: int, step: Step, until: Deadline) -> dict[st
         try:
             value = values[key] = await _value(run, text, until)
         except Failed as failed:
-            return replace(failed.failure, effect=Effect.DONE)
+            details = {**failed.failure.details, "remember": {key: text}}
+            return replace(failed.failure, effect=Effect.DONE, details=details)
         if value is None:
             message = f"Step {index} was done, but {text} gave nothing to remember as {key!r}"
             return Failure("NOTHING_TO_REMEMBER", message, effect=Effect.DONE, details={"remember": {key: text}})

@@ -13,7 +13,7 @@ from harness.engine.scoring import scored
 from harness.events import TaskEnded
 from harness.plan import Plan
 from harness.ports import Evidence, Ports, Snapshot, Stage
-from harness.record import TaskResult
+from harness.record import TaskResult, Warning_
 from harness.recovery import Capture
 from harness.report import AssertionContext, Context, error_report
 
@@ -28,6 +28,7 @@ async def close_task(played: Played) -> TaskResult:
     if played.failed is None or result.skipped:
         if stage:
             await _close(stage)
+            result = _with_faults(result, stage)
         keep = ports.archive.skipped if result.skipped else partial(ports.archive.passed, result=result)
         await asyncio.to_thread(keep, plan)
     else:
@@ -44,6 +45,7 @@ async def _report(
         state = await _snapshot(stage, capture)
         evidence = await stage.session.evidence(capture, folder)
         await _close(stage)
+        result = _with_faults(result, stage)
     expected = plan.spec.expect is not None and not unmet(plan.spec.expect, result)
     report = error_report(plan, result, _context(result, evidence, state), expected)
     path = await asyncio.to_thread(ports.archive.keep, plan, result, report, evidence, state)
@@ -85,6 +87,16 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
     return Context(**{**details, **fixed, "url": fixed["url"] or details.get("url")})
 
 
+def _with_faults(result: TaskResult, stage: Stage) -> TaskResult:
+    """What became of the faults in the end: one that could not be healed is known only now."""
+    met, told = stage.injector.met(), {each.name for each in result.faults if each.problem}
+    new = (each for each in met if each.problem and each.name not in told)
+    warned = (Warning_("fault_not_healed", f"Fault {each.describe()}", None, {"fault": each.name}) for each in new)
+    return replace(result, faults=met, warnings=(*result.warnings, *warned))
+
+
 async def _close(stage: Stage) -> None:
-    await stage.injector.close()
-    await stage.session.close()
+    try:
+        await stage.injector.close()
+    finally:
+        await stage.session.close()

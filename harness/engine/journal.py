@@ -45,6 +45,11 @@ class Journal:
     """The unmet criterion in whose place the relaxed ones hold."""
 
     @property
+    def set_up(self) -> list[StepRecord]:
+        """Steps of repairs, as long as the preconditions do not hold: until then they may be done again."""
+        return [] if self.admitted else [record for record in self.trace if record.index < 0]
+
+    @property
     def retries(self) -> int:
         """Attempts after the first, of all steps together; going back to a checkpoint is one."""
         return sum(record.retries + (record.rewound is not None) for record in self.trace)

@@ -97,13 +97,23 @@ def _retry(run: Run, progress: Progress, failure: Failure, remedy: Retry) -> Ans
     remedy = Retry(max(remedy.after, failure.retry_after or 0.0))
     if not failure.retryable:  # the rule's remedies were made for an earlier failure, of another code
         return failure, GiveUp()
-    if "opened_before" in failure.details and not failure.tainted:
-        return _more(failure, "its page is the answer to what must not be sent again")
-    if _form_gone(run, failure):
-        return _more(failure, "`done_when` says that it had no effect; its form is gone, so it was not sent again")
+    if why := _of_no_use(run, failure):
+        return _more(failure, why)
     if not run.deadline.allows(remedy.after, run.ports.clock.now()):
         return _more(failure, f"no time left for a retry in {remedy.after:g}s, the task has {run.left:.0f}s")
     return failure, remedy
+
+
+def _of_no_use(run: Run, failure: Failure) -> str | None:
+    """Why the step cannot be done again where its page is now."""
+    if "opened_before" in failure.details:
+        last = run.journal.history[-1] if run.journal.history else None
+        if last is not None and last.step.effect_class == "write":
+            return f"step {last.index}, a write, opened its page: it is not asked for again"
+        return None if failure.tainted else "its page is the answer to what must not be sent again"
+    if _form_gone(run, failure):
+        return "`done_when` says that it had no effect; its form is gone, so it was not sent again"
+    return None
 
 
 def _form_gone(run: Run, failure: Failure) -> bool:
@@ -159,9 +169,10 @@ def _over_writes(run: Run, progress: Progress, failure: Failure, checkpoint: Che
 
 def _blind(run: Run, progress: Progress, checkpoint: Checkpoint) -> StepRecord | None:
     """A write since the checkpoint of which nobody could tell whether it still has its effect."""
-    since = [*run.journal.history, progress.record()]
-    writes = (record for record in since if record.index >= checkpoint.index and record.wrote)
-    return next((record for record in writes if record.step.done_when is None and record.passed), None)
+    since = [record for record in run.journal.history if record.index >= checkpoint.index]
+    writes = [record for record in (*since, *run.journal.set_up) if record.may_have_written]
+    own = [record for record in (progress.record(),) if record.wrote and record.passed]
+    return next((record for record in (*writes, *own) if record.step.done_when is None), None)
 
 
 def _opened_by_writing(run: Run, checkpoint: Checkpoint) -> StepRecord | None:

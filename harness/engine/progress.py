@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from harness.engine.attempt import ASSERTION
-from harness.failure import Failure, Family, Passed
+from harness.failure import Failure, Passed
 from harness.record import Attempt, StepRecord
 from harness.recovery import Remedy, Repair, Trust
 from harness.spec.steps import Step
@@ -37,7 +37,7 @@ class Progress:
     errand: Errand
     current: Step
     attempts: list[Attempt] = field(default_factory=list)
-    cures: dict[Family, Iterator[Remedy]] = field(default_factory=dict)
+    cures: dict[Hashable, Iterator[Remedy]] = field(default_factory=dict)
 
     @property
     def index(self) -> int:

@@ -104,9 +104,9 @@ async def _restored(run: Run, back: Back) -> tuple[str, ...] | Failure:
     except TimeoutError as error:
         return Failure("CHANNEL_UNREADABLE", "The environment was not put back in time", cause=error)
     undone = saved.world.whole and not state
-    abandoned = [record for record in journal.history if record.index >= saved.index]
+    abandoned = [*journal.set_up, *(record for record in journal.history if record.index >= saved.index)]
     earlier = [record for record in journal.unsure if not (undone and record.index >= saved.index)]
-    writes = [] if undone else [record for record in abandoned if record.wrote and not record.skipped]
+    writes = [] if undone else [record for record in abandoned if record.may_have_written]
     journal.unsure = [*earlier, *writes]
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}

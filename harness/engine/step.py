@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 from typing import assert_never
 
@@ -15,7 +16,7 @@ from harness.failure import Effect, Failed, Failure, Family, Outcome, Passed, Sc
 from harness.record import Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
 from harness.spec.interpolate import MissingMemory, resolve
-from harness.spec.steps import Api, Download, Open, Step
+from harness.spec.steps import Api, Download, Open, Step, Wait
 
 SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 """What an `optional` step may fail with, or with its page: not policy, authentication, or a browser that is gone."""
@@ -121,8 +122,8 @@ def _as_done(run: Run, step: Step) -> Step:
 
 async def _answer(run: Run, progress: Progress, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
     """The next remedy; one that leads to another attempt is made ready: waited for, its page fresh."""
-    if failure.family not in progress.cures:
-        progress.cures[failure.family] = run.plan.rulebook.remedies(failure, run.ports.random)
+    if _ailment(failure) not in progress.cures:
+        progress.cures[_ailment(failure)] = run.plan.rulebook.remedies(failure, run.ports.random)
     failure, remedy = _next(run, progress, failure, known=known)
     run.ports.emit(RemedyChosen(run.plan, progress.index, failure, remedy, len(progress.attempts)))
     match remedy:
@@ -146,10 +147,17 @@ async def _answer(run: Run, progress: Progress, failure: Failure, *, known: bool
 def _next(run: Run, progress: Progress, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
     """The next remedy that may be applied here. Where the task cannot go back, the rule may know something else."""
     while True:
-        remedy = next(progress.cures[failure.family], GiveUp())
+        remedy = next(progress.cures[_ailment(failure)], GiveUp())
         failure, allowed = permitted(run, progress, failure, remedy, known=known)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):
             return failure, allowed
+
+
+def _ailment(failure: Failure) -> Hashable:
+    """What has remedies of its own; of lost pages and browsers each kind, and whether others are to blame."""
+    if failure.family is not Family.BROWSER:
+        return failure.family
+    return failure.code, bool(failure.details.keys() & {"innocent", "shared"})
 
 
 async def _cured(progress: Progress, remedy: Repair | Trust) -> str | Failure | None:
@@ -170,6 +178,8 @@ async def _uncured(
 def _again(progress: Progress, failure: Failure) -> Step:
     """What a retry does. A click that was performed is not repeated: the GET it started is (DESIGN 4.2)."""
     step, url = progress.declared, failure.details.get("url")
+    if "remember" in failure.details:  # the act itself was done
+        return Wait(value=0, remember=step.remember, timeout=step.timeout, screenshot_id=step.screenshot_id)
     if isinstance(step, Api | Download) or failure.family is not Family.NETWORK:
         return progress.current
     if failure.effect is not Effect.DONE or posted(failure):

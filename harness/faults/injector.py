@@ -27,6 +27,8 @@ from harness.spec.faults import (
 )
 from harness.spec.steps import Step
 
+NOTICED = 1
+"""So many steps later at the most a lost page or browser is noticed."""
 ENDS_THE_BROWSER = ("page_crash", "endless_loop", "browser_stop", "browser_kill", "driver_kill")
 """Kinds after which a page or a browser is lost: such a loss is not the site's or the machine's."""
 
@@ -57,7 +59,9 @@ class FaultInjector:
         self._routed: set[int] = set()
         self._standing: list[tuple[Occasions, Heal]] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._losses = 0
+        self._losses: list[tuple[Occasions, int]] = []
+        """Strikes that end a page or browser and that no failure was put down to yet, with the steps begun by then."""
+        self._begun = 0
         where.network.arm(self.struck)
 
     def attach(self, browser: Hands) -> None:
@@ -70,6 +74,7 @@ class FaultInjector:
 
     async def before_step(self, index: int, step: Step) -> None:
         """Arm what is armed from here on, and strike with what strikes this step. Raises Failed when that cannot be."""
+        self._begun += 1
         self._armed.up_to(index)
         await self._route()
         for each in self._occasions:
@@ -111,9 +116,9 @@ class FaultInjector:
 
     def claim(self) -> bool:
         """Whether the page or browser that was lost just now was ended by a fault; each loss can be claimed once."""
-        claimed = self._losses > 0
-        self._losses -= claimed
-        return claimed
+        recent = [entry for entry in self._losses if entry[1] >= self._begun - NOTICED]
+        self._losses = recent[1:]
+        return bool(recent)
 
     def met(self) -> tuple[MetFault, ...]:
         """What became of the faults so far, in the order of the file."""
@@ -134,7 +139,8 @@ class FaultInjector:
 
     def _met(self, occasions: Occasions) -> None:
         self._tallies[id(occasions)].strike(self._t)
-        self._losses += occasions.fault.kind in ENDS_THE_BROWSER
+        if occasions.fault.kind in ENDS_THE_BROWSER:
+            self._losses.append((occasions, self._begun))
 
     async def _route(self) -> None:
         """Requests that are struck inside of the browser are looked at there, from the step that arms them on."""
@@ -181,8 +187,11 @@ class FaultInjector:
             await heal()
         except Failed as failed:
             tally.problem = failed.failure.message
+        except Exception as error:  # noqa: BLE001 - one that cannot be healed must not keep the others from it
+            tally.problem = f"{type(error).__name__}: {error}"
         else:
             tally.heal(self._t)
+            self._losses = [entry for entry in self._losses if entry[0] is not each]
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

@@ -10,7 +10,8 @@ from harness.spec.expressions import unknown_channel
 from harness.spec.faults import ChannelFault, FaultBase, HostFault, RequestFault, SessionExpired
 from harness.spec.hosts import with_scheme
 from harness.spec.origin import Origin
-from harness.spec.problems import Problem, Way, did_you_mean, shown
+from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
+from harness.spec.vocabulary import ACTS
 
 HOST = re.compile(r"[^\s/:?#@]+")
 _WEB = ("http://", "https://", "ws://", "wss://")
@@ -28,6 +29,10 @@ def fault_problems(
         yield origin.problem((*path, "url"), message, found=shown(fault.url), hint=_whole(fault.url))
     if isinstance(fault, ChannelFault) and channels is not None and fault.channel not in channels:
         yield unknown_channel((*path, "channel"), fault.channel, channels, origin)
+    act = getattr(fault, "act", None)
+    if act is not None and act not in ACTS:
+        hint = did_you_mean(act, ACTS) or f"acts are: {listed(sorted(ACTS))}"
+        yield origin.problem((*path, "act"), f"there is no act `{act}`", hint=hint)
     code = fault.expect.code
     if code is not None and code not in CATALOG:
         hint = did_you_mean(code, CATALOG) or "see docs/error-codes.md"

@@ -16,6 +16,7 @@ from harness.spec.task import TaskSpec
 
 WARNINGS = (
     "fault_not_met",
+    "fault_not_healed",
     "fault_not_as_expected",
     "network_error_recovered",
     "assertion_retry_success",

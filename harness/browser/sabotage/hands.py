@@ -87,7 +87,8 @@ class Sabotage:
             raise
 
         async def heal() -> None:
-            self._standing.remove(standing)
+            if standing in self._standing:  # healed already, in a healing that was broken off
+                self._standing.remove(standing)
             await _bounded(standing.lift(self._lease.tab.context))
 
         return heal

@@ -97,3 +97,21 @@ def test_a_write_whose_value_cannot_be_read_is_not_done_again() -> None:
     theatre.world.channel = channel  # type: ignore[method-assign]
     result = play(theatre, steps=[{**SUBMIT, "remember": {"order": "json('env', 'order')"}}])
     assert (code(result), len(theatre.session.acts)) == ("OUTCOME_UNKNOWN", 1)
+
+
+def test_an_act_that_was_done_is_not_done_again_because_its_memory_could_not_be_read() -> None:
+    theatre = Theatre()
+    answers = [Failed(Failure("CHANNEL_UNREADABLE", "away", details={"channel": "env"})), {"n": 3}]
+
+    async def channel(name: str) -> Any:
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Failed):
+            raise answer
+        return answer
+
+    theatre.world.channel = channel  # type: ignore[method-assign]
+    step = {"act": "click", "selector": "#inc", "remember": {"n": "json('env', 'n')"}}
+    result = asyncio.run(theatre.play(steps=[step]))
+    assert result.ok
+    assert [done.act for _, done, *_ in theatre.session.acts] == ["click", "wait"]
+    assert result.memory == {"n": 3}

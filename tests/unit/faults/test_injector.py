@@ -394,3 +394,36 @@ def test_a_fault_that_cannot_happen_is_refused(fault: dict[str, Any], words: tup
             assert word in caught.value.failure.message
 
     asyncio.run(main())
+
+
+def test_a_healing_that_breaks_keeps_no_other_from_it_and_is_told() -> None:
+    async def main() -> None:
+        async with play({"kind": "missing", "selector": "#a"}, {"kind": "covered", "selector": "#b"}) as one:
+            await one.step(0)
+            before = one.hands._do
+
+            def breaks(what: str) -> None:
+                if what == "heal covered":
+                    raise ValueError("not there")
+                before(what)
+
+            one.hands._do = breaks  # type: ignore[method-assign]
+            await one.injector.close()
+            assert one.hands.did[-1] == "heal missing"
+            assert [each.problem for each in one.injector.met()] == ["", "ValueError: not there"]
+
+    asyncio.run(main())
+
+
+def test_a_strike_that_nobody_noticed_is_claimed_by_no_later_loss() -> None:
+    async def main() -> None:
+        async with play({"kind": "browser_kill"}, {"kind": "page_crash", "step": 1}) as one:
+            await one.step(0)
+            await one.step(1)
+            assert [one.injector.claim() for _ in range(3)] == [True, True, False]
+        async with play({"kind": "browser_kill"}) as one:
+            for index in range(3):
+                await one.step(index)
+            assert not one.injector.claim()
+
+    asyncio.run(main())
