@@ -153,6 +153,7 @@ def test_a_stopped_browser_while_it_is_observed(run: Any, stage: TableStage) -> 
     run(body())
 
 
+@pytest.mark.thorough
 def test_a_busy_page_is_not_one_that_hangs(run: Any, stage: TableStage) -> None:
     """It answers every 0.2 s or so: whatever fails there is told as what it is."""
 
