@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
+import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +26,8 @@ class Chromium:
     control: CDPSession
     """A standing session to the browser itself; it answers even while pages hang."""
     pid: int
+    group: int | None
+    """Its process group: a script may have started it, whose pid this is then."""
     user_agent: str
     front: TlsFront
     traces: Path
@@ -40,7 +45,7 @@ class Chromium:
         processes = (await control.send("SystemInfo.getProcessInfo"))["processInfo"]
         pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
         version = await control.send("Browser.getVersion")
-        chromium = cls(browser, control, pid, version["userAgent"], front, traces)
+        chromium = cls(browser, control, pid, _group(pid), version["userAgent"], front, traces)
         browser.on("disconnected", lambda _: chromium.lost())
         return chromium
 
@@ -85,6 +90,9 @@ class Chromium:
             self.ended_by = self.ended_by or by
         self.lost()
         kill_tree(self.pid)
+        if self.group is not None:  # pages that were stopped outlive a browser that is gone already
+            with contextlib.suppress(OSError):
+                os.killpg(self.group, signal.SIGKILL)
         self.front.shut()
 
 
@@ -118,3 +126,11 @@ def kill_tree(pid: int) -> None:
             process.kill()
         except psutil.NoSuchProcess:
             continue
+
+
+def _group(pid: int) -> int | None:
+    """The process group that Playwright has made for a browser; None: it is in ours."""
+    with contextlib.suppress(OSError):
+        group = os.getpgid(pid)
+        return group if group != os.getpgid(0) else None
+    return None

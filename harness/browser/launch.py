@@ -177,6 +177,8 @@ class Browsers:
 
     async def _live_driver(self) -> Driver:
         if self._driver is not None and not await self._driver.answers():
+            for chromium in self._running.values():
+                chromium.kill()  # they end with the driver by themselves, their stopped pages do not
             self._driver.kill()
             await self._driver.stop()
             self._driver = None
@@ -213,7 +215,8 @@ class Browsers:
             except PlaywrightError as again:
                 raise self._not_started(executable, again) from again
         chromium = await Chromium.of(browser, front, self._traces)
-        self._guard(chromium.pid)
+        for pid in {chromium.pid, chromium.group or chromium.pid}:
+            self._guard(pid)
         sandbox = f"sandbox off ({unsandboxed})" if unsandboxed else "sandbox on"
         self.described = f"Chromium {browser.version} ({executable or self._settings.channel}), {sandbox}"
         return chromium
