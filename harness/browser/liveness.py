@@ -15,6 +15,8 @@ from harness.failure import Effect, Failure
 PROBE_SECONDS = 0.25
 ENDING_SECONDS = 0.4
 """A browser that ends in good order closes its pages first; so much later it is gone itself."""
+DYING_SECONDS = 0.1
+"""A driver that was killed may be there for a moment longer than its browsers."""
 PROMPT = 0.75
 """A browser that answers after this share of the look is kept from it by a busy machine: so may its pages be."""
 _CRASHED = re.compile(r"\b(Target|Page) crashed\b")
@@ -45,14 +47,25 @@ def performed(scene: Scene, log: CallLog) -> Effect:
 
 
 async def lost(text: str, scene: Scene) -> Failure | None:
-    """`dead`, and whether a page that was closed is all that is gone."""
-    limit = scene.clock.now() + min(ENDING_SECONDS, scene.look)
+    """`dead`, and whether a page that was closed, or a browser that is gone, is all that is gone."""
+    began = scene.clock.now()
     while True:
         failure = dead(text, scene)
-        closed = failure is not None and failure.code == "PAGE_CLOSED"
-        if not closed or scene.page.context.pages or scene.clock.now() >= limit:
+        patience = _patience(failure, scene)
+        if scene.clock.now() - began >= min(patience, scene.look):
             return failure
         await scene.clock.sleep(0.02)
+
+
+def _patience(failure: Failure | None, scene: Scene) -> float:
+    """For how many seconds more may turn out to be gone."""
+    match failure and failure.code:
+        case "PAGE_CLOSED" if not scene.page.context.pages:
+            return ENDING_SECONDS
+        case "BROWSER_CRASHED":
+            return DYING_SECONDS
+        case _:
+            return 0.0
 
 
 async def aborted(text: str, scene: Scene) -> Failure | None:

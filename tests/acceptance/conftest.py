@@ -9,9 +9,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
+
+from tests.acceptance.warm import Forked, warm
 
 PYPROJECT = """
 [tool.harness.services.demo]
@@ -88,5 +90,10 @@ class Project:
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, sites: dict[str, int]) -> Project:
+def project(pytester: pytest.Pytester, sites: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> Project:
+    def popen(command: list[str], stdin: object, stdout: IO[str], stderr: IO[str]) -> Forked:
+        assert command[1] == "-mpytest"
+        return warm().start("pytest", command[2:], stdout, stderr)
+
+    monkeypatch.setattr(pytester, "popen", popen)
     return Project(pytester, sites)

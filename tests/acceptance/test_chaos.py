@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.acceptance.conftest import Project
+from tests.acceptance.warm import harness
 
 REFUSE = {"kind": "refuse", "host": "shop.local", "connections": 1}
 RECOVERED = {"code": "NET_CONNECTION_REFUSED", "recovered": True}
@@ -31,10 +31,7 @@ def two_tasks(project: Project) -> None:
 
 
 def chaos(project: Project, *args: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "COLUMNS": "100"}
-    return subprocess.run(
-        [*CHAOS, *args], cwd=project.path, env=environment, capture_output=True, text=True, timeout=180, check=False
-    )
+    return harness("chaos", *args, cwd=project.path, timeout=180, COLUMNS="100")
 
 
 def document(project: Project, name: str = "c.json") -> dict[str, Any]:

@@ -21,17 +21,13 @@ import pytest
 from harness.failure import CATALOG
 from harness.reporting.serving import report_server
 from tests.acceptance.conftest import Project
+from tests.acceptance.warm import harness
 
 ROOT = Path(__file__).parents[2]
 GOOD = "task_id: A-1\ngoal: g\nsteps:\n  - {act: open, url: 'http://shop.local/'}\n"
 
 
 MAIN = "from harness.cli import main; main()"
-
-
-def harness(*args: str, cwd: Path, timeout: float = 60) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", MAIN, *args]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False)
 
 
 def test_validate_tells_all_problems_at_once_and_the_exit_code_says_so(tmp_path: Path) -> None:

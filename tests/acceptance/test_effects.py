@@ -214,9 +214,10 @@ class Played:
 
     def check(self, name: str, wanted: Case) -> None:
         record = self.records[name]
-        assert len(self.orders(name)) == wanted.orders, record
-        assert (record["final_state"], record["code"]) == (wanted.state, wanted.code), record
-        assert {warning["type"] for warning in record["warnings"]} == wanted.warnings, record
+        told = f"{record['code']}: {record['message']}; {record['warnings']}"
+        assert len(self.orders(name)) == wanted.orders, told
+        assert (record["final_state"], record["code"]) == (wanted.state, wanted.code), told
+        assert {warning["type"] for warning in record["warnings"]} == wanted.warnings, told
 
 
 def _write(project: Project, name: str, each: Case, *fill: Mapping[str, Any]) -> None:

@@ -164,7 +164,7 @@ def test_the_terminal_says_why_tasks_were_left_out(project: Project, options: li
     assert f"skipped:\n  AFTER: depends on RED, which is not among the tasks of this run; {command}\n" in alone
 
 
-@pytest.mark.parametrize("options", [["-n", "2"], []], ids=" ".join)
+@pytest.mark.parametrize("options", [["-n", "2"], pytest.param([], marks=pytest.mark.thorough)], ids=" ".join)
 def test_selection_by_mark_is_the_same_on_workers(project: Project, options: list[str]) -> None:
     suite(project)
     assert outcomes(project, "-m", "quick", *options) == {"FIRST": "passed", "EP-1": "passed"}

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 
 import pytest
 
 from tests.acceptance.conftest import Project
+from tests.acceptance.warm import harness
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
 REAL = ["exists('#search-box')"]
 
 
 def verify(project: Project, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from harness.cli import main; main()", "verify", *(args or (".",))]
-    return subprocess.run(command, cwd=project.path, capture_output=True, text=True, timeout=120, check=False)
+    return harness("verify", *(args or (".",)), cwd=project.path)
 
 
 def test_a_sound_task(project: Project) -> None:

@@ -416,7 +416,7 @@ DEATHS = {
 }
 
 
-@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("restart", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("death", DEATHS)
 def test_back_after_a_death(run: Any, stage: Stage, death: str, restart: bool) -> None:
     async def body() -> None:

@@ -162,7 +162,7 @@ LOOP = {"act": "click", "selector": "#loop"}
 ALERTS = {"act": "click", "selector": "#go"}
 
 
-@pytest.mark.parametrize("recording", ["full", "auto"])
+@pytest.mark.parametrize("recording", ["full", pytest.param("auto", marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(("path", "step"), [("/", LOOP), ("/alerts", ALERTS)], ids=["loop", "alerts"])
 def test_a_wedged_page_costs_a_bounded_time(
     run: Any, own: Stage, path: str, step: dict[str, Any], recording: str

@@ -52,7 +52,7 @@ async def later(session: PlaywrightSession, kind: str) -> Struck:
     return await strike(session, kind=kind)
 
 
-@pytest.mark.parametrize("during", [False, True], ids=["before", "during"])
+@pytest.mark.parametrize("during", [pytest.param(False, marks=pytest.mark.thorough), True], ids=["before", "during"])
 @pytest.mark.parametrize("kind", CODES)
 def test_what_a_step_meets(run: Any, alone: Stage, kind: str, *, during: bool) -> None:
     never = {"act": "click", "selector": "#never"}

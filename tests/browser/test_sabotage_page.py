@@ -70,7 +70,9 @@ async def at(stage: Stage, host: Host, path: str) -> PlaywrightSession:
     return await stage.at(path, hosts={SHOP: host.port})
 
 
-@pytest.mark.parametrize("selector", ["#plain", "#next"], ids=["button", "link"])
+@pytest.mark.parametrize(
+    "selector", ["#plain", pytest.param("#next", marks=pytest.mark.thorough)], ids=["button", "link"]
+)
 @pytest.mark.parametrize(("kind", "code"), STRIKES)
 def test_what_a_step_meets(run: Any, stage: Stage, kind: str, code: str, selector: str) -> None:
     click = {"act": "click", "selector": selector}
@@ -92,7 +94,9 @@ def test_what_a_step_meets(run: Any, stage: Stage, kind: str, code: str, selecto
     run(body())
 
 
-@pytest.mark.parametrize(("kind", "code"), STRIKES)
+@pytest.mark.parametrize(
+    ("kind", "code"), [STRIKES[0], *(pytest.param(*each, marks=pytest.mark.thorough) for each in STRIKES[1:])]
+)
 def test_a_page_with_a_strict_policy(run: Any, stage: Stage, host: Host, kind: str, code: str) -> None:
     async def body() -> None:
         session = await at(stage, host, "/strict")

@@ -1,0 +1,173 @@
+"""Processes that begin where the imports end: forked from one that has made them, a second of work saved for each.
+
+What runs in them is real: a process of its own with its own arguments, folder, environment and output, which loads
+its plugins by their entry points and ends as any Python does. Only the importing was done before. Tests of signals
+start their processes themselves.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import importlib
+import json
+import os
+import runpy
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+MODULES = ("pytest", "_pytest.pytester", "harness.pytest_plugin.plugin", "playwright.sync_api", "harness.cli.main")
+"""No plugin of pytest that was installed as one: pytest would say that it is too late to rewrite its assertions."""
+ROOT = Path(__file__).parents[2]
+
+
+class Warm:
+    """One such process, and those that are forked from it, one after the other."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.acceptance.warm", str(theirs.fileno())], pass_fds=[theirs.fileno()], cwd=ROOT
+        )
+        theirs.close()
+        self._socket = ours
+
+    def start(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        stdout: IO[str],
+        stderr: IO[str],
+        *,
+        cwd: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> Forked:
+        """`python -m module arguments`, in the current folder unless told, with the current environment and more."""
+        order = {
+            "module": module,
+            "arguments": list(arguments),
+            "cwd": str(cwd or Path.cwd()),
+            "environment": {**os.environ, **(environment or {})},
+        }
+        socket.send_fds(self._socket, [json.dumps(order).encode() + b"\n"], [stdout.fileno(), stderr.fileno()])
+        return Forked(int(_line(self._socket)), self._socket)
+
+    def run(
+        self, module: str, *arguments: str, cwd: Path, timeout: float = 120, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """`python -m module arguments` in a folder, to its end. Raises subprocess.TimeoutExpired, having killed it."""
+        with tempfile.TemporaryFile("w+") as stdout, tempfile.TemporaryFile("w+") as stderr:
+            forked = self.start(module, arguments, stdout, stderr, cwd=cwd, environment=environment)
+            try:
+                code = forked.wait(timeout)
+            except subprocess.TimeoutExpired:
+                forked.kill()
+                forked.wait()
+                raise
+            stdout.seek(0)
+            stderr.seek(0)
+            return subprocess.CompletedProcess([module, *arguments], code, stdout.read(), stderr.read())
+
+    def close(self) -> None:
+        self._socket.close()
+        self._process.wait(10)
+
+
+@functools.cache
+def warm() -> Warm:
+    """The one of this process."""
+    warm = Warm()
+    atexit.register(warm.close)
+    return warm
+
+
+def harness(*args: str, cwd: Path, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command `harness`, to its end."""
+    return warm().run("tests.acceptance.command", *args, cwd=cwd, timeout=timeout, **environment)
+
+
+class Forked:
+    """As much of a `subprocess.Popen` as `pytester.run` asks for."""
+
+    stdin = None
+
+    def __init__(self, pid: int, told: socket.socket) -> None:
+        self.pid = pid
+        self._told = told
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, negative for a signal. Raises subprocess.TimeoutExpired."""
+        self._told.settimeout(timeout)
+        try:
+            return int(_line(self._told))
+        except TimeoutError:
+            assert timeout is not None
+            raise subprocess.TimeoutExpired(str(self.pid), timeout) from None
+        finally:
+            self._told.settimeout(None)
+
+    def kill(self) -> None:
+        os.kill(self.pid, signal.SIGKILL)
+
+
+def _line(connection: socket.socket) -> str:
+    line = b""
+    while not line.endswith(b"\n"):
+        if not (byte := connection.recv(1)):
+            raise EOFError("the warm process has ended")
+        line += byte
+    return line.decode()
+
+
+def serve(connection: socket.socket) -> Mapping[str, str | list[str]] | None:
+    """Fork for each order, and answer with pid and exit code. In the fork: what it is to run."""
+    while True:
+        message, fds, _, _ = socket.recv_fds(connection, 1 << 20, 2)
+        if not message:
+            return None
+        while not message.endswith(b"\n"):
+            message += connection.recv(1 << 20)
+        order = json.loads(message)
+        pid = os.fork()
+        if not pid:
+            connection.close()
+            _become(order["cwd"], order["environment"], fds)
+            return {"module": order["module"], "arguments": order["arguments"]}
+        for fd in fds:
+            os.close(fd)
+        with contextlib.suppress(OSError):
+            connection.sendall(f"{pid}\n".encode())
+            connection.sendall(f"{os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])}\n".encode())
+
+
+def _become(cwd: str, environment: Mapping[str, str], fds: Sequence[int]) -> None:
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for fd, number in zip([nothing, *fds], range(3), strict=True):
+        os.dup2(fd, number)
+        os.close(fd)
+    sys.path[0] = cwd
+    sys.path.append(str(ROOT))
+
+
+def main() -> None:
+    connection = socket.socket(fileno=int(sys.argv[1]))
+    connection.set_inheritable(False)
+    for name in MODULES:
+        importlib.import_module(name)
+    if found := serve(connection):
+        sys.argv = [str(found["module"]), *found["arguments"]]
+        runpy.run_module(str(found["module"]), run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
