@@ -109,15 +109,7 @@ class InvariantBroken:
 
 
 ResilienceEvent = (
-    Retrying
-    | CircuitChanged
-    | FellBack
-    | Degraded
-    | Recovered
-    | GaveUp
-    | Escalated
-    | ServiceChanged
-    | InvariantBroken
+    Retrying | CircuitChanged | FellBack | Degraded | Recovered | GaveUp | Escalated | ServiceChanged | InvariantBroken
 )
 Emit = Callable[[ResilienceEvent], None]
 """Called in the moment, in the loop of the call: it must not block."""

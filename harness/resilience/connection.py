@@ -1,0 +1,143 @@
+"""Server, extension, circuit and polling: their states as tables, and which of them exclude each other (specs/000).
+
+In the words of the harness the server is a site, the extension the browser that works on it, the circuit the site's
+breaker, and the polling the looks at its health.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from harness.resilience.breaker import TRANSITIONS
+from harness.resilience.breaker_state import State
+from harness.resilience.events import CircuitChanged, Emit, InvariantBroken, ResilienceEvent, ServiceChanged, nobody
+
+Told = Callable[[str, str, str, str], ResilienceEvent]
+"""Name, state before, state after, reason -> what is said of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All that one dimension can be, and where each state leads."""
+
+    dimension: str
+    start: str
+    moves: Mapping[str, frozenset[str]]
+    told: Told = ServiceChanged
+
+
+def _moves(**states: str) -> dict[str, frozenset[str]]:
+    return {state: frozenset(after.split()) for state, after in states.items()}
+
+
+SERVER = Table(
+    "server",
+    "down",
+    _moves(
+        down="booting up permanently_failed",
+        booting="up down permanently_failed",
+        up="down permanently_failed",
+        permanently_failed="down booting",
+    ),
+)
+"""down -> booting -> up. One that is found running goes from `down` to `up`: it was never booted from here (000,
+fast-start, step 2). `permanently_failed` is that of specs/002; only an order leads out of it."""
+EXTENSION = Table(
+    "extension",
+    "disconnected",
+    _moves(disconnected="connected", connected="active disconnected", active="connected disconnected"),
+)
+CIRCUIT = Table(
+    "circuit", State.CLOSED, {state: frozenset(moves.values()) for state, moves in TRANSITIONS.items()}, CircuitChanged
+)
+"""The breaker's own table."""
+POLLING = Table("polling", "stopped", _moves(stopped="running", running="stopped"))
+TABLES = (SERVER, EXTENSION, CIRCUIT, POLLING)
+
+
+class ForbiddenTransitionError(ValueError):
+    """A state was asked for to which the present one does not lead."""
+
+
+class Machine:
+    """One thing that is always in one state of a table."""
+
+    def __init__(self, name: str, table: Table, emit: Emit = nobody) -> None:
+        self.name = name
+        self.table = table
+        self.state = table.start
+        self._emit = emit
+
+    def go(self, state: str, reason: str) -> None:
+        """To another state; staying is none, and says nothing. Raises ForbiddenTransitionError, and stays."""
+        if state == self.state:
+            return
+        if state not in self.table.moves[self.state]:
+            raise ForbiddenTransitionError(self._refusal(state))
+        before, self.state = self.state, state
+        self._emit(self.table.told(self.name, before, state, reason))
+
+    def _refusal(self, state: str) -> str:
+        dimension, ways = self.table.dimension, ", ".join(f"`{way}`" for way in sorted(self.table.moves[self.state]))
+        known = "" if state in self.table.moves else f", which is no state of a {dimension}"
+        return f"`{self.name}`: the {dimension} is `{self.state}` and cannot become `{state}`{known}; it can: {ways}"
+
+
+def snapshot(machines: Iterable[Machine]) -> dict[str, str]:
+    """Dimension -> state."""
+    return {machine.table.dimension: machine.state for machine in machines}
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusion:
+    """States that cannot be at the same time. What the states do not tell of is not judged."""
+
+    text: str
+    broken: Callable[[Mapping[str, str]], bool]
+
+
+_LINKED = ("connected", "active")
+_GONE = ("down", "permanently_failed")
+
+EXCLUSIONS = (
+    Exclusion(
+        "Cannot be `connected` if server is `down`",
+        lambda states: states.get("extension") in _LINKED and states.get("server") in _GONE,
+    ),
+    Exclusion(
+        "Circuit breaker cannot be `closed` during `booting`",
+        lambda states: states.get("circuit") == State.CLOSED and states.get("server") == "booting",
+    ),
+    Exclusion(
+        "Polling must be `running` if extension is `connected`",
+        lambda states: states.get("extension") in _LINKED and states.get("polling", "running") != "running",
+    ),
+    Exclusion(
+        "Cannot be `active` while server is `booting`",
+        lambda states: states.get("extension") == "active" and states.get("server") == "booting",
+    ),
+)
+"""specs/000, State Invariants, in its words; `active` is `connected` and more. The last one follows from the table."""
+
+
+class Invariants:
+    """Looks at states when they have settled, and says once what is wrong, until it is mended."""
+
+    def __init__(self, emit: Emit, exclusions: Iterable[Exclusion] = EXCLUSIONS) -> None:
+        self._emit = emit
+        self._exclusions = tuple(exclusions)
+        self._broken: set[tuple[str, str]] = set()
+
+    def check(self, states: Mapping[str, str], of: str = "") -> tuple[str, ...]:
+        """The rules that these states break, by their text; `of` names what they are states of: a service.
+
+        To be asked after all machines have moved that move together. A new violation is emitted with its snapshot.
+        """
+        found = tuple(each.text for each in self._exclusions if each.broken(states))
+        named = {"of": of, **states} if of else dict(states)
+        for text in found:
+            if (of, text) not in self._broken:
+                self._emit(InvariantBroken(text, named))
+        self._broken = {key for key in self._broken if key[0] != of} | {(of, text) for text in found}
+        return found

@@ -1,0 +1,131 @@
+"""When a call fails: others in its place, the last good answer, a degraded one; at the very end, somebody is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from harness.resilience.call import Call, Policy
+from harness.resilience.clock import Clock, SystemClock
+from harness.resilience.events import Degraded, Emit, FellBack, nobody
+from harness.resilience.verdict import described
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Secondary(Generic[T]):
+    """A call in the place of the primary one."""
+
+    name: str
+    call: Call[T]
+    condition: Callable[[Exception], bool] = lambda _: True
+    """Whether it is tried at all, given the error of the primary call."""
+
+
+def fallback(
+    *secondaries: Secondary[T],
+    primary: str = "primary",
+    max_age: float | None = None,
+    degraded: Callable[[], T] | None = None,
+    notify: Callable[[Exception], None] | None = None,
+    name: str = "call",
+    clock: Clock | None = None,
+    emit: Emit = nobody,
+) -> Policy[T]:
+    """The chain of specs/004 4.4: primary, secondaries in order, cached, degraded, notify.
+
+    `max_age`: the last good answer, of the primary call or a secondary, is kept by the policy and given while it is at
+    most so many seconds old; None keeps nothing. One policy is thus for calls that ask for the same thing. `degraded`
+    makes the answer of last resort. When it fails too, or there is none, `notify` is told the primary call's error, and
+    that error is raised; what else was tried is in its notes. `notify` must not block. Only Exceptions lead on:
+    cancellation passes at every stage.
+    """
+    cached: _Cached[T] | None = None if max_age is None else _Cached(max_age, clock or SystemClock())
+    return _Chain(secondaries, primary, cached, degraded, notify, name, emit).around
+
+
+class _Cached(Generic[T]):
+    """The last good answer, for a time."""
+
+    def __init__(self, max_age: float, clock: Clock) -> None:
+        self._max_age = max_age
+        self._clock = clock
+        self._last: tuple[T, float] | None = None
+
+    def keep(self, answer: T) -> None:
+        self._last = (answer, self._clock.now())
+
+    def fresh(self) -> tuple[T] | None:
+        """The answer, alone in a tuple since it may itself be None; None: there is none, or it is too old."""
+        if self._last is None or self._clock.now() - self._last[1] > self._max_age:
+            return None
+        return (self._last[0],)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chain(Generic[T]):
+    """What a policy was told (see `fallback`), and its last good answer."""
+
+    secondaries: tuple[Secondary[T], ...]
+    primary: str
+    cached: _Cached[T] | None
+    degraded: Callable[[], T] | None
+    notify: Callable[[Exception], None] | None
+    name: str
+    emit: Emit
+
+    def around(self, call: Call[T]) -> Call[T]:
+        async def covered() -> T:
+            try:
+                return self._good(await call())
+            except Exception as error:  # noqa: BLE001 - the conditions say which errors lead on
+                original = error
+            return await self._after(original)
+
+        return covered
+
+    def _good(self, answer: T) -> T:
+        if self.cached:
+            self.cached.keep(answer)
+        return answer
+
+    async def _after(self, original: Exception) -> T:
+        source, error = self.primary, original
+        for stage in self.secondaries:
+            if not stage.condition(original):
+                continue
+            self._tell(source, stage.name, error)
+            try:
+                return self._good(await stage.call())
+            except Exception as failed:  # noqa: BLE001 - the next one is tried, and it is noted
+                _note(original, stage.name, failed)
+                source, error = stage.name, failed
+        fresh = self.cached and self.cached.fresh()
+        if fresh:
+            self._tell(source, "cached", error)
+            return fresh[0]
+        return self._at_last(original)
+
+    def _at_last(self, original: Exception) -> T:
+        try:
+            if self.degraded:
+                answer = self.degraded()
+                self.emit(Degraded(self.name, described(original)))
+                return answer
+        except Exception as failed:  # noqa: BLE001 - the original error is the one that counts
+            _note(original, "degraded", failed)
+        try:
+            if self.notify:
+                self.notify(original)
+        except Exception as failed:  # noqa: BLE001 - as before
+            _note(original, "notify", failed)
+        raise original
+
+    def _tell(self, source: str, to: str, error: Exception) -> None:
+        self.emit(FellBack(self.name, source, to, described(error)))
+
+
+def _note(original: Exception, stage: str, failed: Exception) -> None:
+    original.add_note(f"{stage} failed too: {described(failed)}")

@@ -1,0 +1,70 @@
+"""A call that takes too long is cancelled (specs/004 4.6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+from harness.resilience.call import Call, Policy
+
+T = TypeVar("T")
+
+DEFAULT: Final = 30.0
+OPERATIONS: Final[Mapping[str, float]] = {
+    "llm-call": 60.0,
+    "tool-execution": 120.0,
+    "file-read": 5.0,
+    "web-fetch": 30.0,
+}
+"""Seconds for each operation of specs/004 4.6; any other has `DEFAULT`."""
+TOOL_TIMEOUTS: Final[Mapping[str, float]] = {"bash": 300.0, "read_file": 10.0, "edit_file": 30.0, "search": 60.0}
+"""Seconds for each tool of specs/001."""
+
+
+class LimitExceeded(TimeoutError):  # noqa: N818 - it names what happened
+    """The call was cancelled because its time was up."""
+
+    def __init__(self, operation: str, seconds: float) -> None:
+        super().__init__(operation, seconds)
+        self.operation = operation
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"{self.operation} took longer than {self.seconds:g} s"
+
+
+def limit(seconds: float, name: str = "call") -> Policy[T]:
+    """Cancel the call when it has not ended after `seconds`, and raise LimitExceeded.
+
+    Only its own limit is called so: a TimeoutError of the call, a cancellation from outside and an outer
+    `asyncio.timeout` pass as they are. A call that does not let itself be cancelled is waited for: put `escalate`
+    around such a one. Errors: ValueError for seconds below zero.
+    """
+    if not seconds >= 0:
+        raise ValueError(f"limit of {name}: expected seconds from 0 on; found {seconds}")
+
+    def around(call: Call[T]) -> Call[T]:
+        async def limited() -> T:
+            ring = asyncio.timeout(seconds)
+            try:
+                async with ring:
+                    return await call()
+            except TimeoutError as error:
+                if ring.expired():
+                    raise LimitExceeded(name, seconds) from error
+                raise
+
+        return limited
+
+    return around
+
+
+def seconds_for(operation: str, table: Mapping[str, float] = OPERATIONS) -> float:
+    """How long the operation may take; one that the table does not name has the default of specs/004."""
+    return table.get(operation, DEFAULT)
+
+
+def limit_for(operation: str, table: Mapping[str, float] = OPERATIONS) -> Policy[T]:
+    """The limit of an operation, by its name."""
+    return limit(seconds_for(operation, table), operation)

@@ -1,0 +1,153 @@
+"""What an error means for a retry (specs/004 4.1): its category, whether one can help, how many, how soon."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from harness.resilience.clock import Clock, SystemClock
+from harness.resilience.evidence import kind_of_error, kind_of_status
+from harness.resilience.reply import reply
+
+
+class Category(StrEnum):
+    """The kinds of errors of specs/004 4.1, and one for those that nobody knows."""
+
+    RATE_LIMIT = "rate_limit"
+    TIMEOUT = "timeout"
+    NETWORK = "network"
+    UNAVAILABLE = "unavailable"
+    AUTH = "auth"
+    INVALID = "invalid"
+    NOT_FOUND = "not_found"
+    OVERFLOW = "overflow"
+    TOOL_ERROR = "tool_error"
+    AGENT_CRASH = "agent_crash"
+    VALIDATION = "validation"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is made of one error."""
+
+    category: Category
+    retryable: bool
+    message: str
+    suggested_delay: float | None = None
+    """Seconds the other side asks to wait; None: it does not say."""
+    max_retries: int | None = None
+    """At most so many retries for errors of this kind; None: as many as the schedule has."""
+
+
+Classify = Callable[[BaseException], Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A row of the tables: what holds for every error of one kind."""
+
+    category: Category
+    retryable: bool = False
+    max_retries: int | None = None
+
+    def verdict(self, message: str, suggested_delay: float | None = None) -> Verdict:
+        return Verdict(self.category, self.retryable, message, suggested_delay, self.max_retries)
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    # specs/004 4.1
+    "rate limited": Kind(Category.RATE_LIMIT, retryable=True),
+    "service unavailable": Kind(Category.UNAVAILABLE, retryable=True),
+    "invalid request": Kind(Category.INVALID),
+    "not found": Kind(Category.NOT_FOUND),
+    "context overflow": Kind(Category.OVERFLOW),
+    "validation failed": Kind(Category.VALIDATION),
+    "circuit open": Kind(Category.UNAVAILABLE),
+    # specs/001
+    "tool failed": Kind(Category.TOOL_ERROR, retryable=True),
+    "file not found": Kind(Category.NOT_FOUND),
+    "permission denied": Kind(Category.AUTH),
+    "out of memory": Kind(Category.TOOL_ERROR, retryable=True, max_retries=1),
+    "tls failed": Kind(Category.NETWORK),
+    # specs/002; a process that died is started again twice, its third death within five minutes is permanent
+    "connection refused": Kind(Category.NETWORK, retryable=True),
+    "connection lost": Kind(Category.NETWORK, retryable=True),
+    "fetch failed": Kind(Category.NETWORK, retryable=True),
+    "unauthorized": Kind(Category.AUTH),
+    "forbidden": Kind(Category.AUTH),
+    "oauth failed": Kind(Category.AUTH),
+    "agent crashed": Kind(Category.AGENT_CRASH, retryable=True, max_retries=2),
+    # specs/003 8.2; "retry 3" is the number of retries that a schedule has by default
+    "network timeout": Kind(Category.TIMEOUT, retryable=True),
+    "dns failure": Kind(Category.NETWORK, retryable=True, max_retries=2),
+    "element not found": Kind(Category.NOT_FOUND, retryable=True, max_retries=1),
+    "state not as asserted": Kind(Category.VALIDATION, retryable=True, max_retries=1),
+    "value not as asserted": Kind(Category.VALIDATION),
+    "authentication failed": Kind(Category.AUTH),
+    "task timeout": Kind(Category.TIMEOUT),
+    "unknown": Kind(Category.UNKNOWN),
+}
+"""What the specs say of each kind of error. A classifier of one's own picks from it: `KINDS[name].verdict(message)`."""
+
+_DEEPEST = 10
+"""How many causes of an error are looked at."""
+
+
+def classifier(clock: Clock) -> Classify:
+    """The default classifier, with a clock of one's own for `Retry-After` dates.
+
+    It knows Python's own errors, those that carry an HTTP answer, and those that wrap one of these (`__cause__`,
+    `reason`). An error may bring its own `verdict`. What nobody knows is not retried: it may be a defect, and repeating
+    it may do harm.
+    """
+    return lambda error: _judge(error, clock)
+
+
+classify: Classify = classifier(SystemClock())
+
+
+def described(error: BaseException) -> str:
+    """An error in one line of at most 200 characters, after its type."""
+    line = next(iter(str(error).splitlines()), "")[:200]
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+def _judge(error: BaseException, clock: Clock) -> Verdict:
+    message = described(error)
+    verdicts = (_known(link, message, clock) for link in _chain(error))
+    return next((verdict for verdict in verdicts if verdict), KINDS["unknown"].verdict(message))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, and what it was raised from, or in place of (`from None`, as httpcore does)."""
+    link: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if link is None:
+            return
+        yield link
+        reason = getattr(link, "reason", None)
+        inner = link.__cause__ or (reason if isinstance(reason, BaseException) else None)
+        link = inner or (link.__context__ if link.__suppress_context__ else None)
+
+
+def _known(error: BaseException, message: str, clock: Clock) -> Verdict | None:
+    own = getattr(error, "verdict", None)
+    if isinstance(own, Verdict):
+        return own
+    if isinstance(error, BaseExceptionGroup):
+        return min((_judge(member, clock) for member in error.exceptions), key=_hope)
+    answer = reply(error, clock.wall())
+    if answer:
+        kind = KINDS[kind_of_status(answer.status)]
+        return kind.verdict(message, answer.retry_after if kind.retryable else None)
+    name = kind_of_error(error)
+    return KINDS[name].verdict(message) if name else None
+
+
+def _hope(verdict: Verdict) -> tuple[bool, float]:
+    """Several went wrong at once: a retry helps only where it helps all of them, and no more often."""
+    return verdict.retryable, math.inf if verdict.max_retries is None else verdict.max_retries
