@@ -28,15 +28,15 @@ TAIL_BYTES = 32_768
 class Child:
     """A command under its leash, in a process group of its own. `pid` is the leash's, and the group's id."""
 
-    def __init__(self, settings: ServiceSettings, root: Path, log: Path, clock: Clock) -> None:
-        """Start it; raises OSError when its log cannot be written."""
+    def __init__(self, settings: ServiceSettings, root: Path, log: Path, told: Path, clock: Clock) -> None:
+        """Start it; raises OSError when its log cannot be written. `told`: see the leash."""
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
         self._clock = clock
         with log.open("ab") as output:
             self._log_start = output.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), *_command(settings.command)],
+                [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), str(told), *_command(settings.command)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -29,8 +29,14 @@ class Health(Enum):
     """Nothing listens."""
     SILENT = "silent"
     """Something listens and has not answered yet."""
+    STARTING = "starting"
+    """It answers 503: it is starting, or shutting down (specs/000, Health Check Endpoint)."""
     OTHER = "other"
     """Something answers, and not what was expected."""
+
+
+WAITS = (Health.SILENT, Health.STARTING)
+"""The answers of what may yet become ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +71,18 @@ class Endpoint:
 def client() -> httpx2.AsyncClient:
     """A client that keeps no connections, knows no proxies and needs no certificates: the services are local."""
     limits = httpx2.Limits(max_keepalive_connections=0)
-    return httpx2.AsyncClient(verify=False, trust_env=False, limits=limits, timeout=PROBE_TIMEOUT)
+    return httpx2.AsyncClient(verify=False, trust_env=False, limits=limits, timeout=None)
 
 
-async def probe(http: httpx2.AsyncClient, endpoint: Endpoint) -> Answer:
-    """Ask once, for at most half a second. Never raises."""
+async def probe(http: httpx2.AsyncClient, endpoint: Endpoint, within: float = PROBE_TIMEOUT) -> Answer:
+    """Ask once, for at most `within` seconds. Never raises."""
     try:
-        async with asyncio.timeout(PROBE_TIMEOUT):
+        async with asyncio.timeout(within):
             return await _ask(http, endpoint)
     except httpx2.ConnectError:
         return Answer(Health.ABSENT, "nothing listens")
     except (TimeoutError, httpx2.TimeoutException):
-        return Answer(Health.SILENT, f"no answer within {PROBE_TIMEOUT * 1000:.0f} ms")
+        return Answer(Health.SILENT, f"no answer within {within * 1000:.0f} ms")
     except httpx2.HTTPError as error:
         return Answer(Health.OTHER, f"it does not answer in HTTP: {error}")
 
@@ -84,6 +90,8 @@ async def probe(http: httpx2.AsyncClient, endpoint: Endpoint) -> Answer:
 async def _ask(http: httpx2.AsyncClient, endpoint: Endpoint) -> Answer:
     body = bytearray()
     async with http.stream("GET", endpoint.url, headers={"Host": endpoint.host_header}) as response:
+        if response.status_code == httpx2.codes.SERVICE_UNAVAILABLE:
+            return Answer(Health.STARTING, "it answers 503")
         if response.status_code != httpx2.codes.OK:
             return Answer(Health.OTHER, f"it answers {response.status_code}")
         async for chunk in response.aiter_bytes():

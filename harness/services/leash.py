@@ -1,7 +1,8 @@
-"""Runs a command that must not outlive the harness: `python -I -S leash.py <harness pid> <command> ...`.
+"""Runs a command that must not outlive the harness: `python -I -S leash.py <harness pid> <file> <command> ...`.
 
 Standard input is a pipe whose other end only the harness holds. When the pipe ends, or the parent is no longer the
-harness, the whole process group is ended. Started as a file and without `site`, so that it costs milliseconds.
+harness, the whole process group is ended, and the file in which the harness told of itself is removed. Started as a
+file and without `site`, so that it costs milliseconds.
 
 Whoever ends the command on purpose sends SIGUSR1 to the leash first. The leash then ends by that signal itself, which
 no command can imitate, and so tells the harness that this was no crash.
@@ -30,14 +31,14 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda _number, _frame: None)
     intended = threading.Event()
     signal.signal(signal.SIGUSR1, lambda _number, _frame: intended.set())
-    harness, *command = arguments
+    harness, told, *command = arguments
     try:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     except OSError as error:
         sys.stderr.write(f"cannot start {command[0]}: {error.strerror or error}\n")
         return CANNOT_START
     orphaned = threading.Event()
-    watch = threading.Thread(target=_watch, args=(int(harness), process, orphaned), daemon=True)
+    watch = threading.Thread(target=_watch, args=(int(harness), told, process, orphaned), daemon=True)
     watch.start()
     code = process.wait()
     if orphaned.is_set():
@@ -48,17 +49,29 @@ def main(arguments: list[str]) -> int:
     return 128 - code if code < 0 else code
 
 
-def _watch(harness: int, process: subprocess.Popen[bytes], orphaned: threading.Event) -> None:
+def _watch(harness: int, told: str, process: subprocess.Popen[bytes], orphaned: threading.Event) -> None:
     """Wait for the harness's death; then end the group, this process included."""
     while os.getppid() == harness:
         readable, _, _ = select.select([sys.stdin], [], [], PARENT_CHECK)
         if readable and not os.read(sys.stdin.fileno(), 1):
             break
     orphaned.set()
+    _withdraw(harness, told)
     os.killpg(0, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(GRACE)
     os.killpg(0, signal.SIGKILL)
+
+
+def _withdraw(harness: int, told: str) -> None:
+    """Before the command ends: until then nobody else has reason to write there."""
+    import json
+
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):
+        with open(told, encoding="utf-8") as file:  # noqa: PTH123 - pathlib costs milliseconds
+            owner = json.load(file)["owner"]
+        if owner[0] == harness:
+            os.unlink(told)  # noqa: PTH108
 
 
 if __name__ == "__main__":

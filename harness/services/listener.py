@@ -26,11 +26,16 @@ def describe_listener(port: int) -> str:
     pid = listening_pid(port)
     if pid is None:
         return "a process that cannot be seen from here"
+    command = command_of(pid)
+    return f"pid {pid} ({command})" if command else f"pid {pid}"
+
+
+def command_of(pid: int | None) -> str:
+    """The command line of a process, at most 300 characters; empty when it cannot be seen."""
     try:
-        command = shlex.join(psutil.Process(pid).cmdline())
+        return shlex.join(psutil.Process(pid).cmdline())[:SHOWN] if pid is not None else ""
     except psutil.Error:
-        return f"pid {pid}"
-    return f"pid {pid} ({command[:SHOWN]})" if command else f"pid {pid}"
+        return ""
 
 
 def owns_port(pid: int, port: int) -> bool:

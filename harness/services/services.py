@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from harness.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
+from harness.resilience.events import Emit, nobody
 from harness.services.demise import end, leash_behind
 from harness.services.health import ADDRESS, client
 from harness.services.listener import describe_listener
+from harness.services.polling import STANDARD, Polling
 from harness.services.service import Service
+from harness.services.states import State
 from harness.services.supervision import LOOK, Supervision
 from harness.settings import ServiceSettings
 
@@ -27,12 +30,27 @@ class Services:
     ends: by `stop`, by `kill`, or because the leash sees it die.
     """
 
-    def __init__(self, settings: Mapping[str, ServiceSettings], *, root: Path, logs: Path, clock: Clock) -> None:
-        self._services = [Service(name, each, root=root, logs=logs, clock=clock) for name, each in settings.items()]
+    def __init__(
+        self,
+        settings: Mapping[str, ServiceSettings],
+        *,
+        root: Path,
+        logs: Path,
+        clock: Clock,
+        emit: Emit = nobody,
+        polling: Polling = STANDARD,
+        persisted: bool = False,
+    ) -> None:
+        """`emit` is told of every change of a state; `persisted`: they are kept until `harness services stop`."""
+        made = partial(Service, root=root, logs=logs, clock=clock, emit=emit, persisted=persisted)
+        self._services = [made(name, each) for name, each in settings.items()]
         self._refuse_doubles("host", (host for service in self._services for host in service.hosts))
         self._refuse_doubles("port", (port for service in self._services for port in service.hosts.values()))
         self._clock = clock
-        self._kept = {service.name: Supervision(service, clock) for service in self._services}
+        self._kept = {
+            service.name: Supervision(service, clock, replace(polling, interval=each.health_interval))
+            for service, each in zip(self._services, settings.values(), strict=True)
+        }
         self._watches: list[asyncio.Task[None]] = []
 
     @property
@@ -42,7 +60,17 @@ class Services:
 
     def status(self) -> tuple[str, ...]:
         """One line for each service: started, reused, ended or not started."""
-        return tuple(service.status for service in self._services)
+        return tuple(service.line for service in self._services)
+
+    @property
+    def states(self) -> dict[str, State]:
+        """Name -> what it is now, as this process sees it."""
+        return {service.name: service.status.state for service in self._services}
+
+    @property
+    def started(self) -> tuple[str, ...]:
+        """The names of those that were started here; the others were reused."""
+        return tuple(service.name for service in self._services if service.ours)
 
     async def start(self) -> None:
         """Make every service answer, all at once, and start again what dies from now on, while the loop runs.
@@ -63,16 +91,33 @@ class Services:
         if failures:
             await self.stop()
             raise failures[0]
-        for kept in self._kept.values():
-            kept.begin()
-            self._watches.append(asyncio.create_task(kept.watch()))
+        self._watches = [kept.begin() for kept in self._kept.values()]
 
     async def ready(self) -> None:
-        """Wait until every service listens, as after a crash; at most as long as one may take to start.
+        """Wait until every service listens and none is being started; what does not is recovered, once for all.
 
-        Raises Failed(SERVICE_DOWN) for one that is not started any more.
+        Raises Failed(SERVICE_DOWN): at once for one that is not started any more.
         """
-        await asyncio.gather(*map(self._listening, self._services))
+        await asyncio.gather(*map(self._there, self._services))
+
+    async def recover(self, name: str) -> None:
+        """Make it answer again, if it does not; who calls while that goes on waits for the same.
+
+        A dead one is started at once, one that hangs after its patience (`Polling`). Raises Failed(SERVICE_DOWN) when
+        it does not come back, at once when it has failed for good.
+        """
+        service = self._named(name)
+        self._refuse_failed(service)
+        await self._kept[service.name].recover()
+
+    def name_of(self, host: str) -> str | None:
+        """The service that serves a host; None for a host of others."""
+        return next((service.name for service in self._services if host.lower() in service.hosts), None)
+
+    async def lost(self) -> Failure:
+        """Wait until one of them has failed for good; why. After `start`."""
+        await asyncio.wait(self._watches, return_when=asyncio.FIRST_COMPLETED)
+        return next(kept.failure for kept in self._kept.values() if kept.failure)
 
     def explain(self, failure: Failure) -> Failure:
         """A site that is down for good, in the place of the network error that this causes."""
@@ -112,17 +157,24 @@ class Services:
 
     def kill(self) -> None:
         """End it at once, without a loop: for `atexit` and signal handlers."""
-        for watch in self._watches:
-            with contextlib.suppress(RuntimeError):  # its loop is closed: it looks no more
-                watch.get_loop().call_soon_threadsafe(watch.cancel)
+        for kept in self._kept.values():
+            kept.let_go()
         for service in self._services:
             service.kill()
 
     async def _look_away(self) -> None:
-        watches, self._watches = [watch for watch in self._watches if not watch.done()], []
-        for watch in watches:
-            watch.cancel()
-        await asyncio.gather(*watches, return_exceptions=True)
+        tasks = [task for kept in self._kept.values() for task in kept.cancel()]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _there(self, service: Service) -> None:
+        self._refuse_failed(service)
+        kept = self._kept[service.name]
+        if kept.recovering or not await _listens(service.port):
+            await kept.recover()
+
+    def _refuse_failed(self, service: Service) -> None:
+        if failure := self._kept[service.name].failure or service.told():
+            raise Failed(failure)
 
     async def _leash(self, service: Service) -> int | None:
         """The leash of what listens now; None when that is somebody else's. It may just be dying of another kill."""
@@ -138,8 +190,7 @@ class Services:
     async def _listening(self, service: Service) -> None:
         deadline = Deadline.after(service.patience, self._clock.now())
         while not await _listens(service.port) and deadline.allows(LOOK, self._clock.now()):
-            if failure := self._kept[service.name].failure or service.told():
-                raise Failed(failure)
+            self._refuse_failed(service)
             await self._clock.sleep(LOOK)
 
     def _named(self, name: str) -> Service:

@@ -1,46 +1,168 @@
-"""Keeps one service running: what dies is started again at once, until it is permanent (DESIGN 4.10, 8)."""
+"""Keeps one service running: what dies or hangs is started again at once, until it is permanent (DESIGN 4.10, 8)."""
 
 from __future__ import annotations
+
+import asyncio
+import contextlib
 
 import httpx2
 
 from harness.failure import Failed, Failure
-from harness.resilience import Clock, Condition, Supervisor
-from harness.services.health import client
-from harness.services.service import Occupied, Service
+from harness.resilience import Clock, Condition, Deadline, Supervisor
+from harness.services.child import GRACE, KILLED_WITHIN, POLL
+from harness.services.diagnosis import Occupied
+from harness.services.health import Answer, Health, client
+from harness.services.polling import Polling, Pulse
+from harness.services.service import Service
+from harness.services.states import State
 
 LOOK = 0.1
 """Seconds between two looks at a process."""
 AGAIN = 0.25
 """Seconds until a port that a stranger has taken is tried again."""
+RUNS_ON = "did not answer, and was ended"
+UNANSWERED = (Health.SILENT, Health.ABSENT)
+"""What a process that hangs answers. One that answers with an error does not hang: it is told of, and left alone."""
 
 
 class Supervision:
-    """Of one service that this process has started; what is reused is its owner's care."""
+    """Of one service. What another process keeps running is its owner's care; when nobody's, it is started here."""
 
-    def __init__(self, service: Service, clock: Clock) -> None:
+    def __init__(self, service: Service, clock: Clock, polling: Polling) -> None:
         self._service = service
         self._clock = clock
+        self._polling = polling
         self._supervisor = Supervisor(clock.now)
+        self._watch: asyncio.Task[None] | None = None
+        self._recovery: asyncio.Task[Failure | None] | None = None
         self.failure: Failure | None = None
         """Why it is not started any more."""
 
-    def begin(self) -> None:
-        """It was started by order: its earlier deaths are forgotten."""
+    def begin(self) -> asyncio.Task[None]:
+        """It was started by order: its earlier deaths are forgotten. It is looked after from now on."""
         self._supervisor.reset()
         self.failure = None
+        self._watch = asyncio.create_task(self._look_after())
+        return self._watch
 
-    async def watch(self) -> None:
-        """Look after it until it has failed for good, or this is cancelled."""
-        while self.failure is None:
-            await self._clock.sleep(LOOK)
-            if self._service.ended:
-                async with client() as http:
-                    await self._revive(http)
+    async def recover(self) -> None:
+        """Make it answer, if it does not: at once when it is dead, after `polling.patience` when it hangs.
+
+        Whoever asks while that goes on waits for the same. Raises Failed(SERVICE_DOWN) when it does not come back.
+        """
+        if self.failure is None and not self.recovering:
+            self._recovery = asyncio.create_task(self._recover())
+        if self.failure is None and self._recovery is not None:
+            await asyncio.wait((self._recovery,), timeout=self._limit)
+        if failure := self.failure or self._outcome():
+            raise Failed(failure)
+
+    def cancel(self) -> tuple[asyncio.Task[object], ...]:
+        """Look no more; the tasks that end now. To be called in their loop."""
+        tasks = [task for task in (self._watch, self._recovery) if task is not None and not task.done()]
+        self._watch = None
+        for task in tasks:
+            task.cancel()
+        return tuple(tasks)
+
+    def let_go(self) -> None:
+        """The same from any thread."""
+        if self._watch is not None:
+            with contextlib.suppress(RuntimeError):  # its loop is closed: it looks no more
+                self._watch.get_loop().call_soon_threadsafe(self.cancel)
+
+    @property
+    def recovering(self) -> bool:
+        """Whether somebody has noticed that it does not answer, and it is looked after now."""
+        return self._recovery is not None and not self._recovery.done()
+
+    @property
+    def _limit(self) -> float:
+        """Seconds after which a caller waits no more: one that hangs, its end, and a start by its owner."""
+        return self._polling.patience + GRACE + KILLED_WITHIN + 2 * self._service.patience
+
+    def _outcome(self) -> Failure | None:
+        recovery = self._recovery
+        assert recovery is not None
+        if not recovery.done():
+            return self._service.diagnosis.down("is being started again, and is not ready yet")
+        return self._service.diagnosis.down("is being stopped") if recovery.cancelled() else recovery.result()
+
+    async def _look_after(self) -> None:
+        """Until it has failed for good, or this is cancelled."""
+        pulse = Pulse.begin(self._polling, self._clock.now())
+        async with client() as http:
+            while self.failure is None:
+                await self._clock.sleep(LOOK)
+                if self._service.ended:
+                    await self._recovered_not()
+                elif pulse.is_due(self._clock.now()) and not self.recovering:
+                    await self._poll(http, pulse)
+
+    async def _poll(self, http: httpx2.AsyncClient, pulse: Pulse) -> None:
+        answer = await self._service.ask(http)
+        suspect = pulse.heard(well=answer.health is Health.HEALTHY, now=self._clock.now())
+        if pulse.missed == 0 and self._service.status.state in (State.UNHEALTHY, State.DOWN):
+            self._service.become(State.UP, "health_ok")
+        if suspect and not self._service.ended:
+            await self._suspect(answer, pulse)
+
+    async def _suspect(self, answer: Answer, pulse: Pulse) -> None:
+        missed, failed = pulse.missed, answer.health not in UNANSWERED
+        if not failed:
+            failed, pulse.missed = await self._recovered_not(), 0
+        if failed and self._service.status.state is State.UP:
+            self._service.become(State.UNHEALTHY, f"health_missed_{missed}")
+
+    async def _recovered_not(self) -> bool:
+        try:
+            await self.recover()
+        except Failed:  # told in its state, and to whoever needs it
+            return True
+        return False
+
+    async def _answers(self, http: httpx2.AsyncClient) -> bool:
+        """Whether anything answers, given all its patience; False at once when the process is over."""
+        deadline = Deadline.after(self._polling.patience, self._clock.now())
+        while not self._service.ended:
+            answer = await self._service.ask(http, max(POLL, deadline.left(self._clock.now())))
+            if answer.health not in UNANSWERED:
+                return True
+            if not deadline.allows(POLL, self._clock.now()):
+                return False
+            await self._clock.sleep(POLL)
+        return False
+
+    async def _recover(self) -> Failure | None:
+        """Why it does not answer, if it does not in the end."""
+        async with client() as http:
+            if not self._service.ours:
+                return await self._fast_start(http)
+            if not self._service.ended and await self._answers(http):
+                return None
+            if not self._service.ended and self._service.status.state is State.UP:
+                self._service.become(State.UNHEALTHY, "no_answer")
+            await self._revive(http)
+        return self.failure
+
+    async def _fast_start(self, http: httpx2.AsyncClient) -> Failure | None:
+        """What was reused is gone: its owner brings it back, else it is started here. Failing thrice is permanent."""
+        try:
+            await self._service.start(http)
+        except Occupied as occupied:
+            return occupied.failure
+        except Failed as failed:
+            if self._supervisor.died() is Condition.PERMANENTLY_FAILED:
+                self.failure = self._permanent(failed.failure)
+                self._service.become(State.PERMANENTLY_FAILED, f"crash_{self._supervisor.crashes}", self.failure)
+            return self.failure or failed.failure
+        self._supervisor.ready()
+        return None
 
     async def _revive(self, http: httpx2.AsyncClient) -> None:
-        death = await self._service.bury()
-        self._died(death)
+        hangs = not self._service.ended
+        death = await self._service.bury(RUNS_ON if hangs else "ended")
+        self._died(death, "hung, " if hangs else "")
         while self._supervisor.condition is Condition.RESTARTING:
             try:
                 await self._service.start(http)
@@ -51,13 +173,16 @@ class Supervision:
             else:
                 self._supervisor.ready()
 
-    def _died(self, death: Failure) -> None:
+    def _died(self, death: Failure, how: str = "") -> None:
         supervisor = self._supervisor
         intended = bool(death.details.get("intended"))
-        if supervisor.died(intended=intended) is Condition.PERMANENTLY_FAILED:
-            self.failure = self._permanent(death)
-        count = "ended on purpose" if intended else f"crash {supervisor.crashes} of {supervisor.limit}"
-        self._service.note(f"{count}: {'permanently_failed' if self.failure else 'started again'}", self.failure)
+        permanent = supervisor.died(intended=intended) is Condition.PERMANENTLY_FAILED
+        self.failure = self._permanent(death) if permanent else None
+        state = State.PERMANENTLY_FAILED if permanent else State.RESTARTING
+        reason = "ended_on_purpose" if intended else f"crash_{supervisor.crashes}"
+        count = "ended on purpose" if intended else f"{how}crash {supervisor.crashes} of {supervisor.limit}"
+        self._service.note(f"{count}: {'permanently_failed' if permanent else 'started again'}")
+        self._service.become(state, reason, self.failure)
 
     def _permanent(self, last: Failure) -> Failure:
         minutes = self._supervisor.within / 60

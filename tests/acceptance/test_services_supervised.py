@@ -137,7 +137,7 @@ def test_the_third_crash_is_permanent_and_the_next_task_says_so(
     run = project.start(*workers, "A-1.task.json", "B-2.task.json")
     before: int | None = None
     owned = project.path / ".harness" / "logs" / "demo.owner.json"
-    assert eventually(owned.exists), "the sites were not started"
+    assert eventually(lambda: owned.exists() and '"up"' in owned.read_text("utf-8")), "the sites were not started"
     for _ in range(3):
         pid = eventually(lambda: (found := site_pid(base)) != before and found)  # noqa: B023 - called at once
         assert pid, "it was not started again"

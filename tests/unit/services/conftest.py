@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def settings(port: int, *arguments: str, **more: Any) -> ServiceSettings:
         "health": "http://shop.local/health",
         "identity": {"service": "site", "version": "2"},
         "ready_timeout": 20,
+        "health_interval": 0.05,
         **more,
     }
     return ServiceSettings.model_validate(given)
@@ -44,11 +46,9 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Services]]:
     """Services named `site`, killed at the end of the test."""
     made: list[Services] = []
 
-    def build(*each: ServiceSettings) -> Services:
-        names = ["site", "other", "third"]
-        services = Services(
-            dict(zip(names, each, strict=False)), root=tmp_path, logs=tmp_path / "logs", clock=SystemClock()
-        )
+    def build(*each: ServiceSettings, **more: Any) -> Services:
+        chosen = dict(zip(["site", "other", "third"], each, strict=False))
+        services = Services(chosen, root=tmp_path, logs=tmp_path / "logs", clock=SystemClock(), **more)
         made.append(services)
         return services
 
@@ -105,3 +105,39 @@ def eventually(check: Callable[[], object], seconds: float = 20) -> bool:
 def listens(port: int) -> bool:
     with socket.socket() as client:
         return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def sites(port: int) -> list[psutil.Process]:
+    """The program itself; no leash, and nobody else who names it."""
+    found = []
+    for each in programs(port):
+        with contextlib.suppress(psutil.Error):
+            found += [each] if each.cmdline()[1] == str(PROGRAM) else []
+    return found
+
+
+def site(port: int) -> psutil.Process:
+    return sites(port)[0]
+
+
+async def comes(check: Callable[[], object]) -> bool:
+    return await asyncio.to_thread(eventually, check)
+
+
+async def reborn(port: int, before: int) -> bool:
+    def there() -> bool:
+        found = [each.pid for each in sites(port)]
+        return bool(found) and before not in found and listens(port)
+
+    return await comes(there)
+
+
+def play(services: Services, main: Callable[[], Awaitable[None]]) -> None:
+    async def whole() -> None:
+        await services.start()
+        try:
+            await main()
+        finally:
+            await services.stop()
+
+    asyncio.run(whole())

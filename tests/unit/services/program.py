@@ -1,4 +1,7 @@
-"""A small service for the tests: `program.py PORT [NAME] [MODE] [SECONDS]`."""
+"""A small service for the tests: `program.py PORT [NAME] [MODE] [SECONDS]`.
+
+READY_AFTER in the environment: it answers 503 for so many seconds. SICK: while there is this file, it answers 500.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 class Answer(BaseHTTPRequestHandler):
     name = "site"
     status = 200
+    ready = 0.0
 
     def do_GET(self) -> None:
+        sick = os.path.exists(os.environ.get("SICK", ""))
+        status = 500 if sick else 503 if time.monotonic() < self.ready else self.status
         seen = {"host": self.headers["Host"], "user_agent": self.headers["User-Agent"]}
         body = json.dumps({"service": self.name, "version": 2, "pid": os.getpid(), "path": self.path, **seen}).encode()
-        self.send_response(self.status)
+        self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -45,6 +51,7 @@ def main(port: str, name: str = "site", mode: str = "ok", seconds: str = "0") ->
     if mode == "unready":
         time.sleep(600)
     Answer.name, Answer.status = name, 503 if mode == "sick" else 200
+    Answer.ready = time.monotonic() + float(os.environ.get("READY_AFTER", "0"))
     Server(("127.0.0.1", int(port)), Answer).serve_forever()
 
 

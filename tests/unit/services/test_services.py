@@ -63,7 +63,7 @@ def test_kill_needs_no_loop(make: Make, port: int) -> None:
     services = make(settings(port, "site", "stubborn"))
     asyncio.run(services.start())
     services.kill()
-    assert programs(port) == []
+    assert eventually(lambda: not programs(port)), "killed at once, and gone as soon as the machine comes to it"
     services.kill()
     asyncio.run(services.stop())
 
@@ -90,7 +90,7 @@ def test_reuses_what_answers_as_itself_and_leaves_it_alone(make: Make, port: int
 def test_a_stranger_is_named(make: Make, port: int, run: Any, arguments: tuple[str, ...], problem: str) -> None:
     stranger = run(str(PROGRAM), str(port), *arguments, stdout=-3)
     assert eventually(lambda: listens(port))
-    found = failure(make(settings(port)))
+    found = failure(make(settings(port, ready_timeout=1)))
     assert found.code == "SERVICE_DOWN"
     for part in ("`site`", str(port), f"pid {stranger.pid} (", "program.py", problem):
         assert part in found.message

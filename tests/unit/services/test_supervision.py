@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import re
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,45 +16,20 @@ import pytest
 
 from harness.failure import Failed
 from harness.services import Services
-from tests.unit.services.conftest import PROGRAM, eventually, listens, programs, settings
+from tests.unit.services.conftest import (
+    PROGRAM,
+    comes,
+    eventually,
+    listens,
+    play,
+    programs,
+    reborn,
+    settings,
+    site,
+    sites,
+)
 
 Make = Callable[..., Services]
-
-
-def sites(port: int) -> list[psutil.Process]:
-    """The program itself; no leash, and nobody else who names it."""
-    found = []
-    for each in programs(port):
-        with contextlib.suppress(psutil.Error):
-            found += [each] if each.cmdline()[1] == str(PROGRAM) else []
-    return found
-
-
-def site(port: int) -> psutil.Process:
-    return sites(port)[0]
-
-
-async def comes(check: Callable[[], object]) -> bool:
-    return await asyncio.to_thread(eventually, check)
-
-
-async def reborn(port: int, before: int) -> bool:
-    def there() -> bool:
-        found = [each.pid for each in sites(port)]
-        return bool(found) and before not in found and listens(port)
-
-    return await comes(there)
-
-
-def play(services: Services, main: Callable[[], Awaitable[None]]) -> None:
-    async def whole() -> None:
-        await services.start()
-        try:
-            await main()
-        finally:
-            await services.stop()
-
-    asyncio.run(whole())
 
 
 def test_what_dies_is_started_again_twice_and_then_no_more(make: Make, port: int, tmp_path: Path) -> None:

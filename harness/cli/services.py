@@ -1,0 +1,222 @@
+"""`harness services`: the programs of `[tool.harness.services]`, looked at, started, stopped, read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.ending import fail
+from harness.cli.project import settings_at
+from harness.cli.service_lines import document, lines
+from harness.failure import Failed
+from harness.reporting.names import shown_path
+from harness.resilience import SystemClock
+from harness.services import Services
+from harness.services.keeper import keep
+from harness.services.logs import follow, last_lines
+from harness.services.persistence import Keeping, Persisted
+from harness.services.places import LOGS, log_file
+from harness.services.states import State
+from harness.services.survey import Found, survey
+from harness.settings import ServiceSettings, SettingsError
+from harness.spec.problems import did_you_mean
+
+NOT_UP = 3
+"""Exit code of `status`, as of an init script: not everything runs."""
+
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Look at, start, stop and read the sites' programs."
+)
+
+Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Of [tool.harness.services]; none: all.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The services that a command is about."""
+
+    settings: Mapping[str, ServiceSettings]
+    root: Path
+
+    @property
+    def logs(self) -> Path:
+        return self.root / LOGS
+
+    def look(self) -> tuple[Found, ...]:
+        return asyncio.run(survey(self.settings, self.logs, SystemClock()))
+
+
+@app.command()
+def status(names: Names = None, as_json: AsJson = False) -> None:
+    """Say how the services are: state, pid, ports, uptime, restarts, who keeps them, their log.
+
+    Exit code: 0 all are up, 3 one is not, 1 a name or a setting is wrong.
+
+    Example: harness services status
+    """
+    found = _chosen(names).look()
+    _tell(found, as_json)
+    raise typer.Exit(0 if all(each.state is State.UP for each in found) else NOT_UP)
+
+
+@app.command()
+def start(
+    names: Names = None,
+    persist: Annotated[bool, typer.Option("--persist", help="Keep them when this command is over.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Start the services that do not run, and keep them: until Ctrl-C, or (--persist) until `harness services stop`.
+
+    With --persist a small process stays with each of them: what dies or hangs is started again, and runs of
+    pytest reuse it. What runs already is left to whoever keeps it.
+    Exit code: 0 all are up, 1 one cannot be started, has failed for good, or is not known.
+
+    Example: harness services start --persist
+    """
+    chosen = _chosen(names)
+    if persist:
+        _persist(chosen)
+        _tell(chosen.look(), as_json)
+    else:
+        _attend(chosen, as_json)
+
+
+@app.command()
+def stop(names: Names = None, as_json: AsJson = False) -> None:
+    """End the services that `start --persist` has left running, and nothing else.
+
+    Exit code: 0 none of them runs any more, 1 one does not end, or is not known.
+
+    Example: harness services stop
+    """
+    chosen = _chosen(names)
+    try:
+        ended = asyncio.run(_stop(chosen))
+    except TimeoutError as error:
+        fail(str(error))
+    if as_json:
+        typer.echo(json.dumps({"stopped": [name for name, was in ended.items() if was]}))
+        return
+    for name, was in ended.items():
+        typer.echo(f"{name}: {'stopped' if was else 'not kept by `start --persist`, left as it is'}")
+
+
+@app.command()
+def logs(
+    names: Names = None,
+    count: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 20,
+    wait: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written, until Ctrl-C.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+) -> None:
+    """Show the end of what the services have written.
+
+    Exit code: 0, or 1 when a name is not known or (without --follow) nothing was ever written.
+
+    Example: harness services logs shop -n 50 --follow
+    """
+    chosen = _chosen(names)
+    files = {name: log_file(chosen.logs, name) for name in chosen.settings}
+    if not wait and not any(file.is_file() for file in files.values()):
+        fail(f"no log yet: {', '.join(shown_path(file) for file in files.values())}")
+    several = len(files) > 1
+    for name, file in files.items():
+        for line in last_lines(file, count):
+            _tell_line(name, line, several, as_json)
+    if wait:
+        asyncio.run(_follow(files, several, as_json))
+
+
+async def _follow(files: Mapping[str, Path], several: bool, as_json: bool) -> None:
+    async for name, line in follow(files, SystemClock()):
+        _tell_line(name, line, several, as_json)
+
+
+def _tell_line(name: str, line: str, several: bool, as_json: bool) -> None:
+    text = json.dumps({"service": name, "line": line}) if as_json else f"{name} | {line}" if several else line
+    print(text, flush=True)
+
+
+def _chosen(names: Sequence[str] | None) -> Chosen:
+    try:
+        settings = settings_at(Path.cwd())
+    except SettingsError as error:
+        fail(str(error))
+    if not settings.services:
+        fail(f"there is no [tool.harness.services.<name>] in {shown_path(settings.root / 'pyproject.toml')}")
+    for name in names or ():
+        if name not in settings.services:
+            known = f"there are: {', '.join(settings.services)}"
+            fail(f"no service `{name}` in [tool.harness.services]; {did_you_mean(name, settings.services) or known}")
+    chosen = {name: settings.services[name] for name in names or settings.services}
+    try:
+        Services(chosen, root=settings.root, logs=settings.root / LOGS, clock=SystemClock())
+    except ValueError as error:
+        fail(str(error))
+    return Chosen(chosen, settings.root)
+
+
+def _tell(found: Sequence[Found], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps([document(each) for each in found], indent=2))
+        return
+    for each in found:
+        typer.echo(lines(each))
+
+
+def _persist(chosen: Chosen) -> None:
+    """Those that are not kept yet, all at once; a Ctrl-C leaves none of them."""
+    clock, starting = SystemClock(), list[Keeping]()
+    try:
+        for name in chosen.settings:
+            if not Persisted(name, chosen.logs, clock).keeper():
+                starting.append(Keeping(name, chosen.root, chosen.logs))
+        problems = [problem for keeping in starting if (problem := _problem(keeping))]
+    except KeyboardInterrupt:
+        for keeping in starting:
+            keeping.abandon()
+        raise
+    if problems:
+        fail("\n".join(problems))
+
+
+def _problem(keeping: Keeping) -> str:
+    try:
+        started = keeping.started()
+    except ValueError as error:
+        return str(error)
+    if not started:
+        typer.echo(f"{keeping.name}: runs already, and is left to whoever keeps it; `stop` will not end it", err=True)
+    return ""
+
+
+def _attend(chosen: Chosen, as_json: bool) -> None:
+    """Keep them in this process."""
+    services = Services(chosen.settings, root=chosen.root, logs=chosen.logs, clock=SystemClock())
+
+    def announce() -> None:
+        lines_ = json.dumps({"services": services.status()}) if as_json else "\n".join(services.status())
+        print(f"{lines_}{'' if as_json else _hint(services)}", flush=True)
+
+    try:
+        failure = asyncio.run(keep(services, announce))
+    except Failed as failed:
+        failure = failed.failure
+    if failure:
+        fail(failure.message)
+
+
+def _hint(services: Services) -> str:
+    return "\nCtrl-C ends what was started here." if services.started else "\nAll of them run already."
+
+
+async def _stop(chosen: Chosen) -> dict[str, bool]:
+    clock = SystemClock()
+    stopping = (Persisted(name, chosen.logs, clock).stop() for name in chosen.settings)
+    return dict(zip(chosen.settings, await asyncio.gather(*stopping), strict=True))

@@ -1,0 +1,57 @@
+"""What is wrong with a service, in words: a Failure that names who has its port, how it ended, the end of its log."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.failure import Failed, Failure
+from harness.services.child import Child
+from harness.services.health import WAITS, Answer, Health
+from harness.services.listener import describe_listener
+
+INTENDED = -signal.SIGUSR1
+"""How a leash ends whose command was ended on purpose."""
+
+
+class Occupied(Failed):
+    """A stranger has its port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Of one service."""
+
+    name: str
+    hosts: Mapping[str, int]
+    port: int
+    log: Path
+
+    def down(self, what: str, *, intended: bool = False) -> Failure:
+        details = {"service": self.name, "hosts": dict(self.hosts), **({"intended": True} if intended else {})}
+        return Failure("SERVICE_DOWN", f"service `{self.name}` {what}", details=details)
+
+    def occupied(self, answer: Answer) -> Occupied:
+        taken = f"cannot use port {self.port}, which is taken by {describe_listener(self.port)}: {answer.problem}"
+        return Occupied(self.down(taken))
+
+    def unready(self, child: Child, what: str, code: int | None, answer: Answer) -> Failure:
+        """Its process is over, or was ended, before it answered as itself."""
+        problem = f" ({answer.problem})" if answer.health in (Health.OTHER, *WAITS) else ""
+        return self.ended(child, what, code, f"{problem}{self._taken_ports()}")
+
+    def ended(self, child: Child, what: str, code: int | None, more: str = "") -> Failure:
+        """What is said of a process that is over: how it ended, and the end of its log."""
+        intended = code == INTENDED
+        how = " on purpose" if intended else f" with exit code {code}" if code is not None else ""
+        ending = how if what.startswith("ended") else ""
+        log = "\n".join(child.tail()) or "(it wrote nothing)"
+        return self.down(f"{what}{ending}{more}. The end of {self.log}:\n{log}", intended=intended)
+
+    def _taken_ports(self) -> str:
+        """Its other ports that someone listens on now, when all that it started is gone."""
+        owners = {port: describe_listener(port) for port in self.hosts.values() if port != self.port}
+        taken = [f"port {port} is taken by {owner}" for port, owner in owners.items() if owner.startswith("pid")]
+        return f"; {', '.join(taken)}" if taken else ""

@@ -1,0 +1,115 @@
+"""Services that outlive the command that starts them: a keeper for each, found again by who it is."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.resilience import Clock, Deadline
+from harness.services.child import GRACE, KILLED_WITHIN, POLL
+from harness.services.identity import Identity
+from harness.services.ownership import Held, Ownership
+from harness.services.places import log_file, owner_file
+
+ENDED_WITHIN = GRACE + KILLED_WITHIN + 2.0
+"""Seconds that a keeper may take to end its service and itself."""
+WITHDRAWN_WITHIN = GRACE + 2.0
+"""Seconds that a leash takes when its keeper was killed."""
+
+
+class Keeping:
+    """A keeper that is starting."""
+
+    def __init__(self, name: str, root: Path, logs: Path) -> None:
+        """Start it; raises OSError when its log cannot be written."""
+        self.name = name
+        logs.mkdir(parents=True, exist_ok=True)
+        with log_file(logs, name).open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "harness.services.keeper", str(root), name],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=root,
+                start_new_session=True,
+            )
+
+    def started(self) -> bool:
+        """Wait until it has: True when it keeps the service, False when that ran already. Raises ValueError."""
+        assert self._process.stdout is not None
+        with self._process.stdout as answers:
+            line = answers.readline()
+        answer = json.loads(line) if line else {"failure": f"its keeper ended with exit code {self._process.wait()}"}
+        if failure := answer.get("failure"):
+            self._process.wait()
+            raise ValueError(str(failure))
+        return bool(answer["started"])
+
+    def abandon(self) -> None:
+        """End it, and what it has started."""
+        self._process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(ENDED_WITHIN)
+        self._process.kill()
+
+
+@dataclass(frozen=True, slots=True)
+class Persisted:
+    """What is written of a service that was to be kept. A run's own services are none of these."""
+
+    name: str
+    logs: Path
+    clock: Clock
+
+    def keeper(self) -> Held | None:
+        """What its keeper says; None when there is none, or it is dead."""
+        held = self._held()
+        return held if held and held.owner.alive else None
+
+    async def stop(self) -> bool:
+        """End the keeper and its service, and nobody else; whether there was anything to end. Raises TimeoutError."""
+        held = self._held()
+        if held is None:
+            return False
+        alive = held.owner.alive
+        if alive:
+            _signal(held.owner, signal.SIGTERM)
+            if not await self._gone(held.owner, ENDED_WITHIN):
+                _signal(held.owner, signal.SIGKILL)
+        ended = await self._gone(held.owner, KILLED_WITHIN) and await self._program_gone(held)
+        if not ended:
+            raise TimeoutError(f"service `{self.name}`: pid {held.owner.pid}, its keeper, does not end")
+        Ownership(owner_file(self.logs, self.name)).forget()
+        return alive
+
+    async def _program_gone(self, held: Held) -> bool:
+        """Its leash ends it when the keeper was killed."""
+        if held.program is None or await self._gone(held.program, WITHDRAWN_WITHIN):
+            return True
+        if held.program.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(held.program.pid, signal.SIGKILL)
+        return await self._gone(held.program, KILLED_WITHIN)
+
+    def _held(self) -> Held | None:
+        held = Ownership(owner_file(self.logs, self.name)).held()
+        return held if held and held.persisted else None
+
+    async def _gone(self, process: Identity, seconds: float) -> bool:
+        deadline = Deadline.after(seconds, self.clock.now())
+        while process.alive:
+            if not deadline.allows(POLL, self.clock.now()):
+                return False
+            await self.clock.sleep(POLL)
+        return True
+
+
+def _signal(process: Identity, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, number)
