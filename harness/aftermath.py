@@ -1,4 +1,7 @@
-"""What a fault led to: the failure that it caused, whether that was outlasted, and how long it took."""
+"""What a fault led to: the failure that it caused, whether that was outlasted, and how long it took.
+
+And the other way round: which faults a task's failure follows.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.failure import Failure
-from harness.record import Attempt, History, MetFault, TaskResult
+from harness.record import Attempt, History, MetFault, StepRecord, TaskResult
 
 SLACK = 0.01
 """Seconds by which the times of strikes and attempts may differ: both are rounded."""
@@ -69,3 +72,46 @@ def _until_passed(history: History, index: int, failed: Attempt, strike: float) 
         if passed is not None:
             return round(max(0.0, passed.t + passed.seconds - strike), 3)
     return None
+
+
+def behind(result: TaskResult) -> tuple[MetFault, ...]:
+    """The faults that the task's failure follows: they struck in the failing step or the one before it, or stood then.
+
+    Also the fault that could not be done, when that is the failure.
+    """
+    if result.failure is None:
+        return ()
+    start, failing, end = _around(result)
+    return tuple(met for met in result.faults if _fits(met, start, failing, end) or _is_failure(met, result.failure))
+
+
+def undone(result: TaskResult) -> MetFault | None:
+    """The fault that could not be done, when that is what the task failed with."""
+    failure = result.failure
+    return next((met for met in result.faults if failure is not None and _is_failure(met, failure)), None)
+
+
+def _is_failure(met: MetFault, failure: Failure) -> bool:
+    return bool(met.problem) and not met.count and met.problem == failure.message
+
+
+def _fits(met: MetFault, start: float, failing: float, end: float) -> bool:
+    struck = any(start - SLACK <= t <= end + SLACK for t in met.strikes)
+    stood = any(t <= end for t in met.strikes) and any(t >= failing - SLACK for t in met.healed)
+    return struck or stood
+
+
+def _around(result: TaskResult) -> tuple[float, float, float]:
+    """In seconds: the end of the last step but one before the failing one, the last attempt's start, the failure."""
+    history = [record for record in result.history if record.attempts]
+    at = len(history)
+    if history and history[-1].index == result.failed_index and not history[-1].passed:
+        at -= 1
+    start = _end(history[at - 2]) if at >= 2 else 0.0
+    if at == len(history):
+        return start, _end(history[-1]) if history else 0.0, result.elapsed
+    return start, history[at].attempts[-1].t, _end(history[at])
+
+
+def _end(record: StepRecord) -> float:
+    return record.attempts[-1].t + record.attempts[-1].seconds

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import atexit
+from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.compile import compile_plan
-from harness.injection import Injection, InjectionError, Pending, check, fault_of, hosts
+from harness.injection import Injection, InjectionError, Pending, check, fault_of, hosts, unknown_host
+from harness.plan import Plan
 from harness.record import TaskResult
-from harness.settings import load_settings
+from harness.settings import Settings, load_settings
 from harness.spec.faults import FaultBase
 from harness.spec.load import Loaded, find_tasks, load_file
 from harness.spec.parametrize import expand
@@ -20,10 +22,25 @@ from harness.spec.problems import SpecError
 from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
+    from harness.reporting.redaction import Redactor
     from harness.wiring import SyncHarness
 
 PENDING = Pending()
 """What the next task meets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """A task that `execute_task` has run."""
+
+    plan: Plan
+    result: TaskResult
+    settings: Settings
+    redactor: Redactor
+
+
+EXECUTED: deque[Execution] = deque(maxlen=10)
+"""The last ones, for the report of a test that fails because of them."""
 
 
 def load_task(task: str | Path) -> TaskSpec:
@@ -50,7 +67,10 @@ def execute_task(task: TaskSpec) -> TaskResult:
     injected = PENDING.look()
     check(injected, plan, harness.settings)
     PENDING.forget()
-    return harness.run(replace(plan, faults=(*plan.faults, *injected)), lambda _: None)
+    struck = replace(plan, faults=(*plan.faults, *injected))
+    result = harness.run(struck, lambda _: None)
+    EXECUTED.append(Execution(struck, result, harness.settings, harness.redactor))
+    return result
 
 
 def inject(fault: Mapping[str, Any] | FaultBase, *more: Mapping[str, Any] | FaultBase) -> Injection:
@@ -64,7 +84,7 @@ def inject(fault: Mapping[str, Any] | FaultBase, *more: Mapping[str, Any] | Faul
 def inject_network_failure(duration: float = 2000, *, host: str | None = None, step: int = 0) -> Injection:
     """For `duration` milliseconds from the beginning of a step on, every host of the project's services refuses.
 
-    With `host`, only that one does. Raises InjectionError when there are none.
+    With `host`, only that one does. Raises InjectionError when there are none, and when there is no such host.
     """
     known = hosts(load_settings(_project()))
     if not known and host is None:
@@ -72,8 +92,13 @@ def inject_network_failure(duration: float = 2000, *, host: str | None = None, s
             "inject_network_failure: the project has no hosts in [tool.harness.services] that could refuse; "
             'inject({"kind": "offline", "seconds": 2}) takes the browser off the network instead'
         )
-    struck = known if host is None else (host,)
-    return inject(*({"kind": "refuse", "host": each, "seconds": duration / 1000, "step": step} for each in struck))
+    refusal = {"kind": "refuse", "seconds": duration / 1000, "step": step}
+    if host is not None:
+        if host.lower() not in known:
+            raise InjectionError(f"inject_network_failure: {unknown_host(host, known)}")
+        return inject({**refusal, "host": host})
+    name = f"network-failure-{duration:g}-{step}"  # one fault to those who read of it, so of one name
+    return inject(*({**refusal, "host": each, "id": name} for each in known))
 
 
 def simulate_delayed_state_update(

@@ -68,6 +68,9 @@ class Pending:
 
 def fault_of(fault: Mapping[str, Any] | FaultBase) -> Fault:
     """A fault as a file declares it, or made by its class. Raises InjectionError."""
+    if not isinstance(fault, Mapping | FaultBase):
+        example = f"{{'kind': {fault!r}, ...}}" if fault in _KINDS else "{'kind': 'refuse', ...}"
+        raise InjectionError(f"{fault!r} is no fault: expected a mapping such as {example}, or an object of its class")
     given = fault.model_dump() if isinstance(fault, FaultBase) else dict(fault)
     try:
         return _FAULT.validate_python(given)
@@ -106,16 +109,21 @@ def _misfits(fault: Fault, plan: Plan, settings: Settings) -> Iterator[str]:
     if plan.agent is None and fault.step > last:
         yield f"fault `{fault.kind}`: there is no step {fault.step}: {plan.task_id} has the steps 0 to {last}"
     if isinstance(fault, ChannelFault) and fault.channel not in settings.channels:
-        yield _unknown(fault, "channel", fault.channel, settings.channels, "tool.harness.channels")
+        yield f"fault `{fault.kind}`: {_unknown('channel', fault.channel, settings.channels, 'tool.harness.channels')}"
     if isinstance(fault, HostFault) and fault.host.lower() not in hosts(settings):
-        yield _unknown(fault, "host", fault.host, hosts(settings), "tool.harness.services")
+        yield f"fault `{fault.kind}`: {unknown_host(fault.host, hosts(settings))}"
     if isinstance(fault, ServiceFault) and fault.service not in settings.services:
-        yield _unknown(fault, "service", fault.service, settings.services, "tool.harness.services")
+        yield f"fault `{fault.kind}`: {_unknown('service', fault.service, settings.services, 'tool.harness.services')}"
 
 
-def _unknown(fault: Fault, what: str, name: str, known: Collection[str], table: str) -> str:
+def unknown_host(name: str, known: Collection[str]) -> str:
+    """What is said of a host that no service has."""
+    return _unknown("host", name, known, "tool.harness.services")
+
+
+def _unknown(what: str, name: str, known: Collection[str], table: str) -> str:
     hint = did_you_mean(name, known) or f"known: {_listed(known)}"
-    return f"fault `{fault.kind}`: there is no {what} `{name}` in [{table}]; {hint}"
+    return f"there is no {what} `{name}` in [{table}]; {hint}"
 
 
 def _listed(names: Collection[str]) -> str:

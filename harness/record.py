@@ -45,6 +45,8 @@ class Rewound:
     """What is not as it was saved, a line each."""
     restart: bool = False
     """In a new browser."""
+    stretch: float = 1.0
+    """Factor for `timeout` and `step_timeout` from here on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,19 +120,31 @@ class MetFault:
     count: int = 0
     """How often it struck; 0: it was never met."""
     strikes: tuple[float, ...] = ()
-    """When, the first hundred times."""
+    """When: of more than a hundred times the first ones, and the last."""
     healed: tuple[float, ...] = ()
     problem: str = ""
     """Why it could not strike, or heal."""
+    steps: tuple[int, ...] = ()
+    """The step under way at each of `strikes`."""
+    why: str = ""
+    """Of one that never struck: what was missing."""
 
     def describe(self) -> str:
-        """One line for people."""
+        """One line for people: its id, what it is, where it is declared, and what became of it."""
+        fault = self.fault
+        named, place = (f"{fault.id} (", ")") if fault.id else ("", "")
+        if fault.source:
+            place = f", {fault.source})" if fault.id else f" ({fault.source})"
+        return f"{named}{fault.describe()}{place}: {self._became()}"
+
+    def _became(self) -> str:
         if self.problem:
-            return f"{self.fault.describe()}: {self.problem}"
+            return self.problem
         if not self.count:
-            return f"{self.fault.describe()}: never met"
+            return f"never struck: {self.why}" if self.why else "never struck"
         often = "once" if self.count == 1 else f"{self.count} times, first"
-        return f"{self.fault.describe()}: struck {often} at {self.strikes[0]:.1f} s"
+        step = f"in step {self.steps[0]} " if self.steps and self.steps[0] >= 0 else ""
+        return f"struck {often} {step}at {self.strikes[0]:.1f} s"
 
 
 @dataclass(frozen=True, slots=True)

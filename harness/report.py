@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.failure import Category, ErrorType, Failure, Severity
+from harness.fault_report import FaultReport, advice, fault_reports
 from harness.plan import Plan
 from harness.record import Attempt, Score, StepRecord, TaskResult
 from harness.recovery import Repair, Retry, Substitute, Trust
@@ -79,9 +80,7 @@ class ErrorReport(BaseModel):
     hint: str = ""
     tried: tuple[str, ...] = Field((), description="The attempts at the failed step, a line each.")
     warnings: tuple[dict[str, JsonValue], ...] = ()
-    faults: tuple[str, ...] = Field(
-        (), description="What was made to go wrong on purpose, and how often it was met, a line each."
-    )
+    faults: tuple[FaultReport, ...] = Field((), description="What was made to go wrong on purpose.")
     score: dict[str, JsonValue] | None = Field(None, description="How much was reached: total, parts, rubrics.")
     expected: bool = Field(False, description="The task declares this outcome in `expect`.")
     source: str = Field("", description="The task's file.")
@@ -117,10 +116,10 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         category=failure.category,
         severity=failure.severity,
         retryable=failure.retryable,
-        hint=failure.hint,
+        hint=advice(result) or failure.hint,
         tried=tuple(map(note, record.attempts)) if record else (),
         warnings=tuple(w.as_json() for w in result.warnings),
-        faults=tuple(met.describe() for met in result.faults),
+        faults=fault_reports(result),
         score=None if result.score is None else _score_json(result.score),
         expected=expected,
         source=plan.source,

@@ -10,9 +10,11 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
 from harness.spec.problems import did_you_mean
+from harness.spec.profiles import TimeoutProfile
 
 Recording = Literal["auto", "full", "minimal"]
 Tracing = Literal["off", "on", "retain-on-failure"]
+LogProfile = Literal["production", "evaluation", "debug"]
 
 
 class Part(BaseModel):
@@ -32,6 +34,9 @@ class ServiceSettings(Part):
         description="What the health answer (JSON) must say, so that a stranger is not taken for it.",
     )
     ready_timeout: float = Field(4.0, gt=0, le=300, description="Seconds from start to healthy.")
+    health_interval: float = Field(
+        10.0, ge=0, le=3600, description="Seconds between two questions after its health while it runs; 0 asks none."
+    )
     environment: dict[str, str] = Field(default_factory=dict, description="Extra environment variables.")
 
 
@@ -95,6 +100,27 @@ class AgentSettings(Part):
         return self
 
 
+class BreakerTable(Part):
+    """`[tool.harness.breaker]`: when a site that fails is left alone for a while (DESIGN 8)."""
+
+    enabled: bool = Field(True, description="`--breaker on|off` goes over it.")
+    failure_threshold: int = Field(5, ge=1, description="So many failures in a row, of all tasks, open the circuit.")
+    success_threshold: int = Field(2, ge=1, description="So many good probes close it.")
+    reset_seconds: float = Field(30.0, ge=0, le=3600, description="How long it rests before one call may try the site.")
+    volume_threshold: int = Field(0, ge=0, description="It opens only after so many calls.")
+    persist: bool = Field(
+        False,
+        description="Keep the circuits in .harness/circuits.sqlite3: workers of xdist and later runs share them.",
+    )
+
+
+class TelemetrySettings(Part):
+    """`[tool.harness.telemetry]`: who else is told what happened. Each needs the extra of its name."""
+
+    otel: bool = Field(False, description="OpenTelemetry spans, for the tracer provider that the process has.")
+    prometheus: bool = Field(False, description="`.harness/metrics.prom` at the end of a run.")
+
+
 class Settings(Part):
     """Everything a run is told from outside. Paths are absolute."""
 
@@ -111,8 +137,17 @@ class Settings(Part):
     recovery: bool = True
     heal: bool = True
     strict: bool = False
+    timeout_profile: TimeoutProfile = Field(
+        "simple", description="Limits of tasks that declare none: simple, medium or complex (specs/003 8.1)."
+    )
     timeout_scale: float = Field(1.0, gt=0, le=100)
     faults: tuple[Path, ...] = Field((), description="Fault plans that strike the tasks of every run.")
+    log_profile: LogProfile = Field(
+        "evaluation",
+        description="Of logger `harness.resilience`: production (errors), evaluation (and warnings), debug (all).",
+    )
+    breaker: BreakerTable = BreakerTable()
+    telemetry: TelemetrySettings = TelemetrySettings()
     keep_previous: int = Field(5, ge=0, description="How many earlier runs are kept under errors/.previous.")
     redact: tuple[str, ...] = Field((), description="Regular expressions; what matches is redacted everywhere.")
 
@@ -130,9 +165,11 @@ def load_settings(root: Path, **options: Any) -> Settings:
     """`[tool.harness]` of the project at `root`, with the options of the run over it; SettingsError for a bad one."""
     file = root / "pyproject.toml"
     table = _table(file)
-    browser = {**_inner(file, table, "browser", "tool.harness"), **options.pop("browser", {})}
+    tables = {
+        name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})} for name in ("browser", "breaker")
+    }
     try:
-        settings = Settings.model_validate({**table, **options, "browser": browser, "root": root})
+        settings = Settings.model_validate({**table, **options, **tables, "root": root})
     except ValidationError as error:
         raise SettingsError("\n".join(_problem(file, found) for found in error.errors())) from error
     faults = tuple(root / file for file in settings.faults)

@@ -12,6 +12,7 @@ from harness.recovery import Retry, Substitute, Trust
 def warnings(history: History) -> Iterator[Warning_]:
     """Derived from records, never recorded by hand (DESIGN 3)."""
     for record in history:
+        yield from _circuits(record)
         if record.rewound:
             yield from _rewound(record, record.rewound)
         elif record.skipped:
@@ -30,6 +31,15 @@ def warnings(history: History) -> Iterator[Warning_]:
         yield Warning_("domain_refused", text, None, {"hosts": list(hosts)})
 
 
+def _circuits(record: StepRecord) -> Iterator[Warning_]:
+    """A step by which a circuit opened or closed; one that found it open has changed nothing."""
+    for circuit in (attempt.outcome.details.get("circuit", {}) for attempt in record.attempts):
+        words = {"open": "opened", "closed": "closed"}.get(circuit.get("state", "")) if "reason" in circuit else None
+        if words:
+            text = f"Circuit {circuit['name']} {words}: {circuit['reason']}"
+            yield Warning_(f"circuit_{words}", text, record.index, circuit)
+
+
 def _refused(history: History) -> tuple[str, ...]:
     """Hosts that pages were refused: a part of a page may be missing without any step failing."""
     outcomes = (attempt.outcome for record in history for attempt in record.attempts)
@@ -45,6 +55,9 @@ def _rewound(record: StepRecord, rewound: Rewound) -> Iterator[Warning_]:
         yield Warning_("browser_restarted", text, record.index, details)
     text = f"Went back from step {record.index} to the checkpoint before step {rewound.checkpoint}: {why}"
     yield Warning_("checkpoint_restored", text, record.index, details)
+    if rewound.stretch > 1:
+        text = f"`timeout` and `step_timeout` are {rewound.stretch:g} times as long from here on"
+        yield Warning_("timeout_escalated", text, record.index, {"factor": rewound.stretch})
     if rewound.differences:
         count = len(rewound.differences)
         text = f"{count} difference{'s' * (count > 1)} to the checkpoint: {'; '.join(rewound.differences[:5])}"

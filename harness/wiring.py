@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
@@ -12,10 +13,12 @@ from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.parse import urlsplit
 
 from harness.agents.registry import Agents
 from harness.browser.launch import Browsers
 from harness.browser.request import SessionRequest
+from harness.circuits import RunCircuits
 from harness.engine import run_task
 from harness.events import Event
 from harness.failure import Failed
@@ -26,10 +29,13 @@ from harness.record import TaskResult
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.redaction import Redactor
 from harness.resilience import SystemClock
+from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, nobody
 from harness.scratch import Scratch
 from harness.services import Services
+from harness.services.states import State
 from harness.settings import Settings
 from harness.sync import Caller, LoopThread
+from harness.telemetry import in_task
 from harness.world import Channels, MemoryStore, TaskWorld
 
 
@@ -47,23 +53,35 @@ NOBODY = People()
 class Harness:
     """Everything that the tasks of one process share: services, browsers, memory, archive."""
 
-    def __init__(self, settings: Settings, run_id: str) -> None:
+    def __init__(self, settings: Settings, run_id: str, tell: Emit = nobody) -> None:
+        """`tell` hears what happens around calls: circuits, services; on the loop's own thread."""
         state = settings.root / ".harness"
         state.mkdir(exist_ok=True)
         self.settings = settings
         self.clock = SystemClock()
-        self.services = Services(settings.services, root=settings.root, logs=state / "logs", clock=self.clock)
+        self.circuits = RunCircuits(settings, self.clock, tell, os.environ)
+        self._tell = tell
+        self.services = Services(
+            settings.services, root=settings.root, logs=state / "logs", clock=self.clock, emit=self._of_services
+        )
         self.channels = Channels(settings.channels, hosts=self.services.hosts, root=settings.root)
         self.redactor = Redactor((), settings.redact)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
         self._scratch = Scratch(self.clock, self.archive.workspace)
         temp, guard = self._scratch.path, self._scratch.guard
         self.browsers = Browsers(settings.browser, self.clock, temp=temp, guard=guard, hosts=self.services.hosts)
-        self.agents = Agents(settings.agents, settings.root)
+        self.agents = Agents(settings.agents, settings.root, self.circuits.agent)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
         self._ready = False
+
+    def _of_services(self, event: ResilienceEvent) -> None:
+        """A service that answers again: who waits for its sites need not wait on."""
+        if isinstance(event, ServiceChanged) and event.after == State.UP:
+            for host in self.settings.services[event.service].hosts:
+                self.circuits.answers_again(host)
+        self._tell(event)
 
     async def start(self) -> None:
         """Find or start the services; once. Raises Failed."""
@@ -76,7 +94,8 @@ class Harness:
         """Run one task. Failures are in the result; nothing is raised but cancellation before it began."""
         agent = self.agents.agent(None)
         try:
-            return await run_task(self._in_a_fresh_world(plan), self._ports(plan, agent, emit, people))
+            with in_task(plan, wake=emit):
+                return await run_task(self._in_a_fresh_world(plan), self._ports(plan, agent, emit, people))
         finally:
             await agent.close()
 
@@ -90,8 +109,16 @@ class Harness:
 
     def _ports(self, plan: Plan, agent: Agent, emit: Callable[[Event], None], people: People) -> Ports:
         random = Random(plan.spec.seed).random
-        explain = self.services.explain
-        return Ports(self._stage, agent, self.archive, self.clock, emit, random, explain, people.ask, people.repair)
+        explain, breaker = self.services.explain, self.circuits.of(plan)
+        ask, repair, recover = people.ask, people.repair, self._recover
+        return Ports(self._stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ask, repair)
+
+    async def _recover(self, url: str) -> None:
+        """The next attempt says what is wrong with a service that does not come back."""
+        name = self.services.name_of(urlsplit(url).hostname or "")
+        if name is not None:
+            with contextlib.suppress(Failed):
+                await self.services.recover(name)
 
     async def _stage(self, plan: Plan, folder: Path) -> Stage:
         await self.start()
@@ -128,6 +155,7 @@ class Harness:
         await self.browsers.close()
         await self.channels.close()
         self.memory.close()
+        self.circuits.close()
         await self.services.stop()
         self._scratch.close()
 
@@ -135,8 +163,9 @@ class Harness:
 class SyncHarness:
     """A Harness behind a sync face; for pytest, the CLI and `execute_task`."""
 
-    def __init__(self, settings: Settings, run_id: str | None = None) -> None:
+    def __init__(self, settings: Settings, run_id: str | None = None, tell: Emit = nobody) -> None:
         self.settings = settings
+        self._tell = tell
         self.run_id = run_id or new_run_id(datetime.now(UTC), os.getpid())
         self._loop = LoopThread()
         try:
@@ -146,7 +175,7 @@ class SyncHarness:
             raise
 
     async def _make(self) -> Harness:
-        return Harness(self.settings, self.run_id)
+        return Harness(self.settings, self.run_id, self._tell)
 
     def start(self) -> None:
         """Find or start the services. Raises Failed."""

@@ -13,6 +13,9 @@ from harness.failure import Failed, Failure
 from harness.plan import Plan
 from harness.ports import Observe
 from harness.record import History
+from harness.resilience.breaker import Breaker, CircuitOpen
+from harness.resilience.call import Policy
+from harness.resilience.guard import guard
 from harness.settings import AgentSettings
 from harness.spec.problems import did_you_mean, listed
 from harness.spec.steps import Step
@@ -24,9 +27,16 @@ GROUP = "harness.agents"
 class Agents:
     """All agents that a project knows. Nothing of an agent is imported before its first proposal."""
 
-    def __init__(self, settings: Mapping[str, AgentSettings], root: Path) -> None:
+    def __init__(
+        self,
+        settings: Mapping[str, AgentSettings],
+        root: Path,
+        breaker: Callable[[str], Breaker | None] = lambda _: None,
+    ) -> None:
+        """`breaker` gives the circuit of an agent, by its name."""
         self._settings = settings
         self._root = root
+        self._breaker = breaker
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -40,7 +50,7 @@ class Agents:
         """
         if name is not None:
             self.source(name)
-        return TaskAgent(self.source)
+        return TaskAgent(self.source, self._breaker)
 
     def source(self, name: str) -> Source:
         """Where an agent comes from. Raises Failed when there is none of that name."""
@@ -65,8 +75,9 @@ class Agents:
 class TaskAgent:
     """Who chooses the steps in one run: of its task, and of the tasks that run inside of it, which may have others."""
 
-    def __init__(self, source: Callable[[str], Source]) -> None:
+    def __init__(self, source: Callable[[str], Source], breaker: Callable[[str], Breaker | None]) -> None:
         self._source = source
+        self._breaker = breaker
         self._scripted = ScriptedAgent()
         self._plugged: dict[tuple[str, str], PluggedAgent] = {}
 
@@ -77,9 +88,28 @@ class TaskAgent:
         place = plan.key, plan.agent
         if place not in self._plugged:
             self._plugged[place] = PluggedAgent(self._source(plan.agent))
-        return await self._plugged[place].propose(plan, history, observe)
+        agent, breaker = self._plugged[place], self._breaker(plan.agent)
+        if breaker is None:
+            return await agent.propose(plan, history, observe)
+        asked: Policy[Step | None] = guard(breaker, counts=_is_the_agents, describe=_said)
+        try:
+            return await asked(lambda: agent.propose(plan, history, observe))()
+        except CircuitOpen as refusal:
+            message = f"Agent `{plan.agent}` was not asked: {refusal}"
+            details = {"agent": plan.agent, "last_error": refusal.error, "failures": refusal.failures}
+            raise Failed(Failure("AGENT_UNAVAILABLE", message, details=details, cause=refusal)) from refusal
 
     async def close(self) -> None:
         """After the run. Bounded; never raises."""
         for agent in self._plugged.values():
             await agent.close()
+
+
+def _said(error: BaseException) -> str:
+    """In general words: other tasks are told, and do not know what is secret in this one."""
+    return error.failure.code if isinstance(error, Failed) else type(error).__name__
+
+
+def _is_the_agents(error: BaseException) -> bool:
+    """Whether a failure is the agent's own: not that of the page it looked at."""
+    return isinstance(error, Failed) and error.failure.code in ("AGENT_FAILED", "AGENT_TIMEOUT")

@@ -48,11 +48,10 @@ def performed(scene: Scene, log: CallLog) -> Effect:
 
 async def lost(text: str, scene: Scene) -> Failure | None:
     """`dead`, and whether a page that was closed, or a browser that is gone, is all that is gone."""
-    began = scene.clock.now()
+    began, look = scene.clock.now(), scene.look
     while True:
         failure = dead(text, scene)
-        patience = _patience(failure, scene)
-        if scene.clock.now() - began >= min(patience, scene.look):
+        if scene.clock.now() - began >= min(_patience(failure, scene), look):
             return failure
         await scene.clock.sleep(0.02)
 

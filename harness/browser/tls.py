@@ -74,7 +74,7 @@ class TlsFront:
 
     def _is_down(self, url: str) -> bool:
         parts = urlsplit(url)
-        return parts.scheme == "https" and (parts.hostname or "").lower() in self._down
+        return parts.scheme in ("https", "wss") and (parts.hostname or "").lower() in self._down
 
     def shut(self) -> None:
         """Listen no more, and end what is connected as soon as the loop runs on."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from playwright.async_api import BrowserContext, ConsoleMessage, Page, Request, Response, WebError
+from playwright.async_api import BrowserContext, ConsoleMessage, Page, Request, Response, WebError, WebSocket
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.dialogs import Answer, Dialogs
@@ -138,6 +138,8 @@ class PageWatch:
     def _add(self, page: Page) -> MainFrame:
         frame = self._frames[page] = MainFrame(page)
         page.on("close", self._on_close)
+        if self._report:
+            page.on("websocket", self._on_websocket)
         return frame
 
     def _on_close(self, page: Page) -> None:
@@ -189,6 +191,11 @@ class PageWatch:
         self.lines.append(Line("ERROR", f"Failed to load resource: {text} {place}", failed_url=request.url))
         if self._report:
             self._report(request.url, text)
+
+    def _on_websocket(self, socket: WebSocket) -> None:
+        """No request tells of a WebSocket that could not be opened."""
+        if report := self._report:
+            socket.on("socketerror", lambda text: report(socket.url, text))
 
     def _on_console(self, message: ConsoleMessage) -> None:
         level = "WARNING" if message.type == "warning" else message.type.upper()

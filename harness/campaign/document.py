@@ -153,3 +153,20 @@ class Campaign(Frozen):
     cells: tuple[Cell, ...]
     confusion: tuple[Confusion, ...]
     clean: tuple[Trial, ...] = Field(description="The clean trials.")
+
+    @property
+    def made(self) -> int:
+        """How many trials were made."""
+        return len(self.clean) + sum(len(cell.trials) for cell in self.cells)
+
+    @property
+    def planned(self) -> int:
+        """How many there were to be."""
+        return len(self.tasks) * self.clean_trials + len(self.cells) * self.trials
+
+    @property
+    def verdict(self) -> str:
+        """In a few words. Of one that was ended early nothing else can be said."""
+        if self.interrupted:
+            return f"interrupted after {self.made} of {self.planned} trials"
+        return "NOT as expected" if self.unmet else "as expected"

@@ -16,12 +16,10 @@ def markdown(found: Campaign) -> str:
 
 
 def _lines(found: Campaign) -> Iterator[str]:
-    yield f"# Campaign {_plain(found.name)}: {'as expected' if not found.unmet else 'NOT as expected'}\n"
+    yield f"# Campaign {_plain(found.name)}: {found.verdict}\n"
     if found.goal:
         yield f"{_plain(found.goal)}\n"
     yield from (f"- {line}" for line in total_lines(found))
-    if found.interrupted:
-        yield "- interrupted: not everything was tried"
     if found.unmet:
         yield "\n## Not as expected\n"
         yield from (f"- {_plain(line)}" for line in found.unmet)

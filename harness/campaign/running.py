@@ -12,6 +12,7 @@ from harness.campaign.cells import Attack, Turn, turns
 from harness.campaign.document import Campaign, Trial
 from harness.campaign.trials import RunTask, made
 from harness.spec.fault_plan_file import LoadedFaultPlan
+from harness.spec.faults import ServiceFault
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,12 @@ class Running:
     @property
     def schedule(self) -> list[Turn]:
         return list(turns(self.attacks, trials=self.size.trials, clean=self.size.clean, seed=self.size.seed))
+
+    @property
+    def ends_services(self) -> bool:
+        """Whether it does something to the project's services that others would meet."""
+        plans = (plan for attack in self.attacks for plan in (attack.plan, *attack.preludes))
+        return any(isinstance(fault, ServiceFault) for plan in plans for fault in plan.faults)
 
     def trials(self, run_task: RunTask) -> Iterator[Trial]:
         """Make them, each when it is asked for."""

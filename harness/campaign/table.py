@@ -113,18 +113,27 @@ def interval(rate: PassRate) -> str:
 
 
 def total_lines(found: Campaign) -> Iterator[str]:
-    """The figures over all cells."""
+    """The figures over all cells; where there is nothing to count, why."""
     sums = found.totals
-    yield f"recovered: {_share(sums.recovery)} of the transient faults to recover from" + _times(sums.recovery_time)
-    yield f"classified: {_share(sums.classification)} of the failures whose code is declared"
-    yield f"artifacts: {_share(sums.artifacts)} of the failures are complete"
-    yield f"struck: {_share(sums.struck)} of the faulted trials"
+    recovered = _share(sums.recovery, "of the transient faults to recover from", "no such fault struck")
+    yield f"recovered: {recovered}{_times(sums.recovery_time)}"
+    yield "classified: " + _share(
+        sums.classification, "of the failures whose code is declared", "no fault struck that declares a code"
+    )
+    yield f"artifacts: {_share(sums.artifacts, 'of the failures are complete', 'no task failed, nothing to keep')}"
+    yield f"struck: {_share(sums.struck, 'of the faulted trials', 'none was tried')}"
     for name, rate in (("clean", sums.clean), ("faulted", sums.faulted)):
-        yield f"{name} trials that pass: {_share(rate)}, 95 %: {interval(rate) or 'none'}{_pass_hat(rate)}"
+        yield f"{name} trials that pass: {_passed(rate)}"
 
 
-def _share(rate: Rate) -> str:
-    return "none" if rate.share is None else f"{rate.share * 100:.0f} % ({rate.good}/{rate.of})"
+def _share(rate: Rate, what: str, nothing: str) -> str:
+    return nothing if rate.share is None else f"{rate.share * 100:.0f} % ({rate.good}/{rate.of}) {what}"
+
+
+def _passed(rate: PassRate) -> str:
+    if rate.share is None:
+        return "not tried"
+    return f"{rate.share * 100:.0f} % ({rate.good}/{rate.of}), 95 %: {interval(rate)}{_pass_hat(rate)}"
 
 
 def _times(found: Seconds | None) -> str:

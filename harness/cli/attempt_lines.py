@@ -1,4 +1,4 @@
-"""The attempts of a kept failure, a line each: what was done, whether it worked, where the task went back."""
+"""The steps of a kept failure, a line each: what was done, whether it worked, where the task went back."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.cli.kept import Kept
+from harness.fault_report import undone_fault
 from harness.report import ErrorReport
-from harness.reporting.table import shortened
+from harness.reporting.table import place, shortened
 
 MOST = 6
 """Lines of the trace that are shown: those before the failure, and the failing step's."""
@@ -23,53 +24,92 @@ def choosing(report: ErrorReport) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One attempt."""
+    """One step, with the attempts at it that followed one another."""
 
     place: str
     act: str
     target: str
     status: str
     failing: bool
-    time: str = ""
+    seconds: float | None = None
+    attempts: int = 1
     went_back: str = ""
 
 
 def attempt_lines(kept: Kept, width: int) -> Iterator[str]:
-    """The last attempts; the trace has them all."""
-    lines = list(_last(kept))
+    """The last steps; the trace has all attempts."""
+    groups = list(_together(kept.steps))
+    lines = [_line(kept.report, attempts) for attempts in groups[-MOST:]] + list(_untried(kept.report))
     if not lines:
         return
-    before = len(kept.steps) - len(kept.steps[-MOST:])
+    before = sum(map(len, groups[:-MOST]))
     yield f"  steps ({before} attempts before them: partial_trace.json):" if before else "  steps:"
     act = max(len(line.act) for line in lines)
     for line in lines:
         mark, target = ">" if line.failing else " ", shortened(line.target, max(20, width - act - 32))
-        yield f"  {mark} {line.place:>3}  {line.act:<{act}}  {target}  {line.status}{line.time}"
+        time = "" if line.seconds is None else f"  {line.seconds:.1f} s"
+        tries = f"  {line.attempts} attempts" if line.attempts > 1 else ""
+        yield f"  {mark} {line.place:>3}  {line.act:<{act}}  {target}  {line.status}{time}{tries}"
         if line.went_back:
             yield f"         went back {line.went_back}"
 
 
-def _last(kept: Kept) -> Iterator[_Line]:
-    report, steps = kept.report, kept.steps[-MOST:]
+def _together(steps: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Attempts at one step that followed one another, until it was gone back from."""
+    group: list[Mapping[str, Any]] = []
+    for step in steps:
+        if group and (
+            step.get("step_index") != group[-1].get("step_index") or _GONE_BACK in str(group[-1].get("note"))
+        ):
+            yield group
+            group = []
+        group.append(step)
+    if group:
+        yield group
+
+
+def _line(report: ErrorReport, attempts: Sequence[Mapping[str, Any]]) -> _Line:
+    last = attempts[-1]
+    index, note = last.get("step_index"), str(last.get("note", ""))
+    note, _, went_back = note.partition(_GONE_BACK)
+    status = "ok"
+    if ": FAILED" in note:
+        status = _afterwards(report, index) or "FAILED"
+    failing = status == "FAILED" and index == report.step_index
+    times = [each["seconds"] for each in attempts if isinstance(each.get("seconds"), int | float)]
+    seconds = sum(times) if times else None
+    return _Line(
+        _place(report, index),
+        str(last.get("act", "")),
+        _target(last),
+        status,
+        failing,
+        seconds,
+        len(attempts),
+        went_back,
+    )
+
+
+def _afterwards(report: ErrorReport, index: Any) -> str:
+    """What became of a step that failed, when the task went on."""
     outcomes = {"step_skipped": "skipped", "effect_already_done": "done"}
-    after = {each.get("step_index"): outcomes.get(str(each.get("type")), "") for each in report.warnings}
-    for number, step in enumerate(steps):
-        index, note = step.get("step_index"), str(step.get("note", ""))
-        note, _, went_back = note.partition(_GONE_BACK)
-        status = "FAILED" if ": FAILED" in note else "ok"
-        if status == "FAILED" and not _again(steps[number + 1 :], index):
-            status = after.get(index) or status
-        seconds = step.get("seconds")
-        time = f"  {seconds:.1f} s" if isinstance(seconds, int | float) else ""
-        failing = status == "FAILED" and index == report.step_index
-        yield _Line(str(index), str(step.get("act", "")), _target(step), status, failing, time, went_back)
+    own = (str(each.get("type")) for each in report.warnings if each.get("step_index") == index)
+    return next((outcomes[kind] for kind in own if kind in outcomes), "")
+
+
+def _untried(report: ErrorReport) -> Iterator[_Line]:
+    """A failure without an attempt: the agent's, or that of a fault that could not be done."""
+    where = _place(report, report.step_index)
     if choosing(report):
-        yield _Line(str(report.step_index), "", "the agent's choice", "FAILED", failing=True)
+        yield _Line(where, "", "the agent's choice", "FAILED", failing=True)
+    elif wrong := undone_fault(report.faults):
+        yield _Line(where, "fault", f"{wrong.kind} {wrong.target}", "FAILED", failing=True)
 
 
-def _again(steps: Sequence[Mapping[str, Any]], index: Any) -> bool:
-    """Whether another attempt at the same step follows."""
-    return bool(steps) and steps[0].get("step_index") == index
+def _place(report: ErrorReport, index: Any) -> str:
+    """As in the terminal's report of a run: `4`, `end`."""
+    total = report.metrics.steps_total if report.metrics and not choosing(report) else None
+    return str(index) if total is None or not isinstance(index, int) else place(index, total)
 
 
 def _target(step: Mapping[str, Any]) -> str:

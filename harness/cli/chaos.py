@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 from rich.console import Console
 
 from harness.campaign import Campaign, Running, Size, Trial, attacks
+from harness.campaign.lock import BusyError, reserved
 from harness.campaign.markdown import markdown
 from harness.campaign.table import show
 from harness.cli.chaos_files import Given, given
@@ -24,6 +26,7 @@ from harness.spec.problems import SpecError
 USAGE = 2
 INTERRUPTED = 130
 NARROWEST = 60
+LOCK = Path(".harness", "chaos", "lock")
 
 
 def chaos(
@@ -33,7 +36,7 @@ def chaos(
     clean_trials: Annotated[
         int | None, typer.Option(min=0, help="Trials of each task without a fault; default: as many.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of the first trials; default: the plan's, else 0.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Of the first trials; default: the plan's, else 0.")] = None,
     json: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Where the document goes; default: .harness/chaos.")
     ] = None,
@@ -49,19 +52,19 @@ def chaos(
     Example: harness chaos tasks/ --faults tasks/campaigns/e2e.faults.yaml --trials 3
     """
     started = datetime.now(UTC)
+    _refuse_unwritable(json, markdown_file)
     found = _given(paths, faults)
-    running = _prepared(
-        found, Size(trials, trials if clean_trials is None else clean_trials, _seed(found, seed)), started
-    )
-    interrupted = _run(running, found)
+    size = Size(trials, trials if clean_trials is None else clean_trials, _seed(found, seed))
+    running = _prepared(found, size, started)
+    interrupted = _run_reserved(running, found)
     document = running.document(
         started, datetime.now(UTC), artifacts=_relative(running.folder, found.settings.root), interrupted=interrupted
     )
+    _tell(document)  # first: nobody wants to have waited for a table that cannot be written
     place = json or running.folder.parent.parent / f"{slug(document.name)}-{running.run}.json"
     _write(place, document.model_dump_json(indent=1) + "\n")
     if markdown_file is not None:
-        _write(markdown_file, markdown(document))
-    _tell(document, place)
+        markdown_file.write_text(markdown(document), "utf-8")
     if interrupted:
         raise typer.Exit(INTERRUPTED)
     if document.unmet:
@@ -97,6 +100,15 @@ def _prepared(found: Given, size: Size, started: datetime) -> Running:
     return Running(found.loaded, several, size, run, found.settings.root / ".harness" / "chaos" / run / "errors")
 
 
+def _run_reserved(running: Running, found: Given) -> bool:
+    """The same as `_run`, while no other campaign can get in its way, nor it in theirs."""
+    try:
+        with reserved(found.settings.root / LOCK, running.loaded.source, alone=running.ends_services):
+            return _run(running, found)
+    except BusyError as busy:
+        _refuse(str(busy))
+
+
 def _run(running: Running, found: Given) -> bool:
     """Make the trials, and tell of each. Returns whether that was interrupted."""
     from harness.wiring import SyncHarness  # Playwright is loaded only when tasks run
@@ -111,6 +123,7 @@ def _run(running: Running, found: Given) -> bool:
         for number, trial in enumerate(running.trials(lambda plan: harness.run(plan, lambda _: None)), 1):
             typer.echo(f"{number:>{len(str(of))}}/{of} {_progress(trial)}", err=True)
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is short: the table, the document, the browsers
         typer.echo(f"interrupted after {number} of {of} trials", err=True)
         return True
     finally:
@@ -127,17 +140,32 @@ def _progress(trial: Trial) -> str:
     return f"{name}: {ended}" + "".join(f"\n    {why}" for why in trial.unmet if why != trial.error)
 
 
-def _tell(document: Campaign, place: Path) -> None:
+def _refuse_unwritable(*files: Path | None) -> None:
+    """Before any trial: hours later would be too late."""
+    for file in filter(None, files):
+        folder = file.absolute().parent
+        if not folder.is_dir():
+            _refuse(f"{file}: there is no folder {shown_path(folder)}")
+        try:
+            existed = file.exists()
+            file.open("a").close()
+            if not existed:
+                file.unlink()
+        except OSError as error:
+            _refuse(f"{file}: it cannot be written: {error.strerror}")
+
+
+def _tell(document: Campaign) -> None:
     width = max(NARROWEST, shutil.get_terminal_size((120, 24)).columns)
     show(document, Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False))
-    typer.echo(f"document: {shown_path(place)}")
     if document.interrupted:
-        typer.echo("it was interrupted: not everything was tried")
+        typer.echo(document.verdict)
 
 
 def _write(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(parents=True, exist_ok=True)  # of the default place; a given one was there
     file.write_text(text, "utf-8")
+    typer.echo(f"document: {shown_path(file)}")
 
 
 def _relative(folder: Path, root: Path) -> str:

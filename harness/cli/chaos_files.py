@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.cli.checking import check_paths
 from harness.cli.project import project_of
+from harness.faults.places import Project, misplaced_in_plan
 from harness.settings import Settings, load_settings
 from harness.spec.fault_plan_file import LoadedFaultPlan, idle_patterns, load_fault_plan
 from harness.spec.loaded import Loaded
@@ -35,7 +36,11 @@ def given(paths: list[Path], faults: Path) -> Given:
     settings = load_settings(project_of(checked.loaded[0].folder) or Path.cwd())
     loaded = load_fault_plan(faults, frozenset(settings.channels) or None)
     tasks = tuple(case for task in checked.loaded for case in expand(task))
-    return Given(loaded, tasks, settings, (*idle_patterns(loaded, tasks), *_alone(loaded, tasks)))
+    places = list(misplaced_in_plan(loaded, Project(settings)))
+    if wrong := [each for each in places if each.severity == "error"]:
+        raise SpecError(wrong)
+    odd = (*loaded.warnings, *places, *idle_patterns(loaded, tasks), *_alone(loaded, tasks))
+    return Given(loaded, tasks, settings, odd)
 
 
 def _alone(loaded: LoadedFaultPlan, tasks: tuple[Loaded, ...]) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from harness.cli.addresses import address_advice
 from harness.cli.project import project_of
 from harness.compile.making import SCRIPTED
 from harness.failure import Failed
+from harness.faults.places import Project, misplaced, misplaced_in_plan
 from harness.settings import Settings, SettingsError, load_settings
 from harness.spec.advice import advice
 from harness.spec.directory import MEMORY_FILES, TRACE_FILE
@@ -82,7 +83,9 @@ def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[P
         loaded = load_fault_plan(file, channels)
     except SpecError as error:
         return list(error.problems)
-    return list(idle_patterns(loaded, tasks)) if tasks else []
+    found = misplaced_in_plan(loaded, projects.project(file.parent))
+    idle = idle_patterns(loaded, tasks) if tasks else ()
+    return sorted([*loaded.warnings, *found, *idle], key=_place)
 
 
 def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> tuple[Loaded | None, list[Problem]]:
@@ -117,6 +120,7 @@ def _advised(
     if task is None:
         return problems
     told = [*advice(task, inner=task.spec.task_id in inside), *address_advice(task, projects.settings(task.folder))]
+    told += misplaced(task, projects.project(task.folder))
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
 
 
@@ -143,6 +147,7 @@ class _Projects:
     def __init__(self, agent: str | None = None) -> None:
         self._chosen = {} if agent is None else {"agent": agent}
         self._broken: dict[str, Problem] = {}
+        self._unread: set[Path] = set()
         self.settings = cache(self._settings)
 
     def _settings(self, folder: Path) -> Settings:
@@ -156,11 +161,17 @@ class _Projects:
         except SettingsError as error:
             message = str(error).replace(f"{file}: ", "")
             self._broken[str(file)] = Problem(file_label(file), None, None, "", message)
+            self._unread.add(folder)
             return Settings()
         except Failed as unknown:
             path = "" if self._chosen else "tool.harness.agent"
             self._broken[label] = Problem(label, None, None, path, str(unknown))
         return settings
+
+    def project(self, folder: Path) -> Project:
+        """What faults in this folder are to happen in; not known outside of any project, and when it cannot be read."""
+        settings = self.settings(folder)
+        return Project(settings, known=project_of(folder) is not None and folder not in self._unread)
 
     def problems(self) -> tuple[Problem, ...]:
         return tuple(self._broken.values())

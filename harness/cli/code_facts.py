@@ -34,10 +34,12 @@ def treatment(row: Row) -> str:
     """What the harness does by default: the rule that answers, and its remedies in their order."""
     book = Rulebook()
     rule = book.rule(row.family)
-    remedies = book.remedies(Failure(row.code, ""), Random(0).random)
+    remedies = list(book.remedies(Failure(row.code, ""), Random(0).random))
     ways = "; then ".join(_ways(remedies, row))
     if rule is None:
         return f"none answers: {ways}"
+    if rule.strategy == "retry" and all(isinstance(each, GiveUp) for each in remedies):
+        return f"`{row.family}`, by default `{rule.strategy}`, which does not try this code again: {ways}"
     patience = getattr(rule, "wait_seconds", None)
     looked = f"the element is looked for {patience:g} s, then for each of its fallbacks; then " if patience else ""
     return f"`{row.family}`, by default `{rule.strategy}`: {looked}{ways}"

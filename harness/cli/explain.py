@@ -35,7 +35,7 @@ def explain(
 
 
 def _explain(row: Row) -> None:
-    typer.echo(f"{row.code}  ({row.error_type}, {row.category}, {row.severity})")
+    typer.echo(f"{row.code}  ({row.error_type})")
     for label, text in facts(row):
         if label != "error_type":
             typer.echo(f"{f'{label}:':10} {text}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.cli.attempt_lines import attempt_lines, choosing
 from harness.cli.kept import Kept, when
+from harness.fault_report import after_faults
 from harness.report import ErrorReport
 from harness.reporting.console import shown_value
 from harness.reporting.names import shown_path
@@ -22,7 +23,7 @@ def headline(report: ErrorReport) -> str:
     """`T-1 failed: STEP_TIMEOUT (timeout_step) at step 4 (of 0-22)`."""
     kind = report.code if report.error_type == "unknown" else f"{report.code} ({report.error_type})"
     expected = ", as the task expects" if report.expected else ""
-    return f"{report.task_id} {report.final_state}: {kind} {_where(report)}{expected}"
+    return f"{report.task_id} {report.final_state}: {kind} {_where(report)}{after_faults(report.faults)}{expected}"
 
 
 def _where(report: ErrorReport) -> str:
@@ -50,9 +51,10 @@ def _lines(kept: Kept, width: int) -> Iterator[str]:
     yield from _text("message", report.error_message)
     yield from _comparison(report)
     yield from _list("matches", _matches(report))
-    yield from _list("faults injected", report.faults)
+    yield from _list("faults injected", [each.text for each in report.faults])
     yield from _text("hint", report.hint)
-    yield from _list("warnings", [f"{each.get('type')}: {each.get('message', '')}" for each in report.warnings])
+    told = [each for each in report.warnings if each.get("type") != "fault_not_met"]  # the faults say it
+    yield from _list("warnings", [f"{each.get('type')}: {each.get('message', '')}" for each in told])
     yield from _surroundings(report)
     yield from _files(kept)
 

@@ -16,6 +16,7 @@ from harness.cli.new import new
 from harness.cli.report import report
 from harness.cli.run import PASSED_ON, run
 from harness.cli.schema import schema
+from harness.cli.services import app as services
 from harness.cli.show import show
 from harness.cli.validate import validate
 from harness.cli.verify import run_verify
@@ -36,6 +37,7 @@ app.command()(explain)
 app.command()(schema)
 app.command()(report)
 app.command()(demo)
+app.add_typer(services, name="services")
 
 
 def _show_version(wanted: bool) -> None:

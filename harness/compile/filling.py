@@ -57,8 +57,10 @@ class Filling:
         return made.model_copy(update={"timeout": made.timeout * self.settings.timeout_scale})
 
     def faults(self) -> tuple[Fault, ...]:
+        """Each knows the line that it is declared in."""
         return tuple(
-            self._interpolated(("faults", number), fault, last=True) for number, fault in enumerate(self.spec.faults)
+            self._interpolated(path, fault, last=True).placed(self.origin.place(path))
+            for path, fault in ((("faults", number), fault) for number, fault in enumerate(self.spec.faults))
         )
 
     def _interpolated(self, path: Way, model: ModelT, last: bool) -> ModelT:

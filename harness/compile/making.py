@@ -81,6 +81,7 @@ class _Work:
         _refuse(self._problems(spec, origin, folder, played), hide)
         filling = Filling(spec, settings, environ, origin)
         inner = replace(self, around=(*self.around, spec.task_id))
+        limits = spec.limits(settings.timeout_profile)
         more = planned(spec, filling.scope, plans_of(settings))
         plan = Plan(
             spec=filling.spec_as_run(),
@@ -91,8 +92,8 @@ class _Work:
             preconditions=filling.criteria(("preconditions",), spec.preconditions),
             success_criteria=filling.criteria(("success_criteria",), spec.success_criteria),
             rulebook=rulebook(spec.error_recovery, settings, environ, filling.text),
-            timeout=spec.timeout * settings.timeout_scale,
-            step_timeout=spec.step_timeout * settings.timeout_scale,
+            timeout=limits.timeout * settings.timeout_scale,
+            step_timeout=limits.step_timeout * settings.timeout_scale,
             faults=(*filling.faults(), *more.faults),
             fault_seed=spec.seed if more.seed is None else more.seed,
             folder=folder,

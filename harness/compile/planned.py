@@ -65,7 +65,8 @@ def ready(loaded: LoadedFaultPlan, number: int, spec: TaskSpec, scope: Scope) ->
     except BadReferenceError as error:
         message = f"in {spec.task_id}, which it strikes: {error}"
         raise SpecError([loaded.origin.problem(("faults", number), message)]) from None
-    return fault.model_copy(update={"id": f"{loaded.name}/{loaded.name_of(number)}"})
+    named = fault.model_copy(update={"id": f"{loaded.name}/{loaded.name_of(number)}"})
+    return named.placed(loaded.origin.place(("faults", number)))
 
 
 def variables_of(fault: Fault) -> Iterator[str]:

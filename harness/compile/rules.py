@@ -17,9 +17,14 @@ def rulebook(rules: Rulebook, settings: Settings, environ: Mapping[str, str], te
     if hasattr(rule, "fallback_selectors"):
         changed = _element_rule(rule, settings, text)
         rules = rules.model_copy(update={"on_element_not_found": rule.model_copy(update=changed)})
-    if settings.recovery and environ.get("RESILIENCE_ENABLED", "true").lower() not in OFF:
+    if recovers(settings, environ):
         return rules
     return NoRecovery.model_construct(rules.model_fields_set, **dict(rules))
+
+
+def recovers(settings: Settings, environ: Mapping[str, str]) -> bool:
+    """Whether anything is tried again: neither `--no-recovery` nor RESILIENCE_ENABLED=false (specs/004, FAQ)."""
+    return settings.recovery and environ.get("RESILIENCE_ENABLED", "true").lower() not in OFF
 
 
 def _element_rule(rule: Any, settings: Settings, text: Callable[[str], str]) -> dict[str, Any]:

@@ -89,8 +89,8 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
 
 def _with_faults(result: TaskResult, stage: Stage) -> TaskResult:
     """What became of the faults in the end: one that could not be healed is known only now."""
-    met, told = stage.injector.met(), {each.name for each in result.faults if each.problem}
-    new = (each for each in met if each.problem and each.name not in told)
+    met = stage.injector.met()
+    new = (each for each, before in zip(met, result.faults, strict=True) if each.problem and not before.problem)
     warned = (Warning_("fault_not_healed", f"Fault {each.describe()}", None, {"fault": each.name}) for each in new)
     return replace(result, faults=met, warnings=(*result.warnings, *warned))
 

@@ -110,9 +110,10 @@ def _warnings(played: Played, score: Score | None) -> Iterator[Warning_]:
 
 
 def _unmet_faults(faults: tuple[MetFault, ...]) -> Iterator[Warning_]:
-    """A fault that nothing met shows nothing."""
+    """A fault that nothing met shows nothing. Faults of one name are one, done in several places."""
+    struck = {met.name for met in faults if met.count}
     for met in faults:
-        if met.problem or (not met.count and met.fault.probability == 1):
+        if met.problem or (met.name not in struck and met.fault.probability == 1):
             yield Warning_("fault_not_met", f"Fault {met.describe()}", None, {"fault": met.name})
 
 

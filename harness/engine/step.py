@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from harness.engine.attempt import attempt
+from harness.engine.circuit import rest, through
 from harness.engine.effects import done_before, posted, settled, took_effect
 from harness.engine.permission import NO_WAY_BACK, nearest, permitted
 from harness.engine.progress import Errand, Progress
@@ -95,7 +96,8 @@ def _back(run: Run, progress: Progress, failure: Failure, remedy: Rewind) -> Tur
 
 async def _try(run: Run, progress: Progress, remedy: Remedy | None) -> Outcome:
     started, t = run.ports.clock.wall(), run.t
-    outcome = await attempt(run, progress.index, progress.current, remedy, progress.errand.code)
+    errand, step = progress.errand, progress.current
+    outcome = await through(run, step, lambda: attempt(run, errand.index, step, remedy, errand.code))
     outcome = _attributed(run, outcome)
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
@@ -128,7 +130,7 @@ async def _answer(run: Run, progress: Progress, failure: Failure, *, known: bool
     run.ports.emit(RemedyChosen(run.plan, progress.index, failure, remedy, len(progress.attempts)))
     match remedy:
         case Retry(after=after):
-            await run.ports.clock.sleep(after)
+            await rest(run, failure, after)
             progress.current = _again(progress, failure)
         case Substitute(selector=selector):
             progress.current = progress.declared.model_copy(update={"selector": selector})
@@ -154,7 +156,12 @@ def _next(run: Run, progress: Progress, failure: Failure, *, known: bool) -> tup
 
 
 def _ailment(failure: Failure) -> Hashable:
-    """What has remedies of its own; of lost pages and browsers each kind, and whether others are to blame."""
+    """What has remedies of its own; of lost pages and browsers each kind, and whether others are to blame.
+
+    Waiting for a circuit is no retry: nothing was sent.
+    """
+    if failure.code == "CIRCUIT_OPEN":
+        return failure.code
     if failure.family is not Family.BROWSER:
         return failure.family
     return failure.code, bool(failure.details.keys() & {"innocent", "shared"})

@@ -84,6 +84,9 @@ _ROWS: tuple[Row, ...] = (
              "Mend the certificate, or use http:// for this host.", None),
     _network("NET_TOO_MANY_REDIRECTS", _T.UNKNOWN, "The site redirects in a circle.",
              "Often a lost login session or a wrong base URL.", None),
+    _network("CIRCUIT_OPEN", _T.UNKNOWN, "The site failed too often in a row and is left alone for a while: nothing was sent.",
+             "`details.last_error` says how the site failed: look at its log. `wait_for_circuit` in `on_network_error` "
+             "waits for it, `--breaker off` sends every request."),
     _network("HTTP_TIMEOUT", _T.NETWORK_TIMEOUT, "The site answered 408: it waited too long for the request.",
              "The site, or a proxy before it, is overloaded or cuts slow requests: look at its log."),
     _network("HTTP_NOT_FOUND", _T.UNKNOWN, "The site has nothing at this URL (404 or 410).",

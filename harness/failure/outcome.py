@@ -36,6 +36,8 @@ class Failure:
     tainted: bool = False
     """The page can no longer be trusted: the next attempt needs a fresh one (DESIGN 4.3, ring 2)."""
     cause: BaseException | None = field(default=None, compare=False, repr=False)
+    advice: str = ""
+    """What to do about this very failure, where the catalog's hint for its code would mislead."""
 
     @property
     def row(self) -> Row:
@@ -67,7 +69,7 @@ class Failure:
 
     @property
     def hint(self) -> str:
-        return self.row.hint
+        return self.advice or self.row.hint
 
 
 @dataclass(frozen=True, slots=True)

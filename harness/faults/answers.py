@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from html import escape
 from http import HTTPStatus
 from typing import assert_never
 
@@ -112,7 +113,7 @@ async def _silence(exchange: Exchange, seconds: float, clock: Clock) -> None:
 
 def status_answer(fault: Status, head: RequestHead | None) -> bytes:
     """The answer that a server of this status would give."""
-    body = fault.body.encode()
+    body = _body(fault).encode()
     lines = [f"HTTP/1.1 {fault.status} {_phrase(fault.status)}", "Connection: close"]
     if fault.retry_after is not None:
         lines.append(f"Retry-After: {math.ceil(fault.retry_after)}")
@@ -120,6 +121,14 @@ def status_answer(fault: Status, head: RequestHead | None) -> bytes:
         lines += [f"Content-Length: {len(body)}", "Content-Type: text/html; charset=utf-8"]
     without = fault.status in BODILESS or (head is not None and head.method == b"HEAD")
     return "\r\n".join([*lines, "", ""]).encode("ascii") + (b"" if without else body)
+
+
+def _body(fault: Status) -> str:
+    """What it declares, even if that is nothing; else a page that says who did it."""
+    if "body" in fault.model_fields_set:
+        return fault.body
+    text = f"{fault.status}, injected by fault {escape(fault.title)}"
+    return f"<!doctype html><title>{fault.status}</title><p>{text}</p>\n"
 
 
 def _phrase(status: int) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Collection, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from harness.failure import Failed, Failure
+from harness.faults.blame import blamed
 from harness.faults.network import Network
 from harness.faults.occasions import Armed, Occasions, name_of, source_of
 from harness.faults.tally import Tally
+from harness.faults.unmet import why_unmet
 from harness.ports import Hands, Heal, Strike
 from harness.record import MetFault
 from harness.resilience import Clock
@@ -31,6 +34,8 @@ NOTICED = 1
 """So many steps later at the most a lost page or browser is noticed."""
 ENDS_THE_BROWSER = ("page_crash", "endless_loop", "browser_stop", "browser_kill", "driver_kill")
 """Kinds after which a page or a browser is lost: such a loss is not the site's or the machine's."""
+STRIKE_SECONDS = 10.0
+"""How long the end of a task waits for a strike that is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +64,13 @@ class FaultInjector:
         self._routed: set[int] = set()
         self._standing: list[tuple[Occasions, Heal]] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._strikes: dict[asyncio.Task[Heal | None], Occasions] = {}
+        """Strikes under way: not broken off, for nobody could heal what one had done by then."""
         self._losses: list[tuple[Occasions, int]] = []
         """Strikes that end a page or browser and that no failure was put down to yet, with the steps begun by then."""
         self._begun = 0
+        self._step = -1
+        """Which one began last."""
         where.network.arm(self.struck)
 
     def attach(self, browser: Hands) -> None:
@@ -75,6 +84,7 @@ class FaultInjector:
     async def before_step(self, index: int, step: Step) -> None:
         """Arm what is armed from here on, and strike with what strikes this step. Raises Failed when that cannot be."""
         self._begun += 1
+        self._step = index
         self._armed.up_to(index)
         await self._route()
         for each in self._occasions:
@@ -122,23 +132,30 @@ class FaultInjector:
 
     def met(self) -> tuple[MetFault, ...]:
         """What became of the faults so far, in the order of the file."""
-        return tuple(self._tallies[id(each)].record() for each in self._occasions)
+        return tuple(self._tallies[id(each)].record(why_unmet(each, self._armed.step)) for each in self._occasions)
 
     async def close(self) -> None:
         """Heal everything. Never raises; `met` is complete afterwards."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await _end(self._tasks)
+        await self._finish_strikes()
         while self._standing:
             await self._heal(*self._standing.pop())
         await self._where.network.close()
+
+    async def _finish_strikes(self) -> None:
+        """Let the strikes that are under way end. Of one that does not, nobody knows what it has done."""
+        if self._strikes:
+            await asyncio.wait(self._strikes, timeout=STRIKE_SECONDS)
+        for each in self._strikes.values():
+            self._tallies[id(each)].problem = f"its strike did not end within {STRIKE_SECONDS:g} s"
+        await _end(self._strikes)
 
     @property
     def _t(self) -> float:
         return self._clock.now() - self._began
 
     def _met(self, occasions: Occasions) -> None:
-        self._tallies[id(occasions)].strike(self._t)
+        self._tallies[id(occasions)].strike(self._t, self._step)
         if occasions.fault.kind in ENDS_THE_BROWSER:
             self._losses.append((occasions, self._begun))
 
@@ -150,20 +167,32 @@ class FaultInjector:
                 await self._strike(each)
 
     async def _later(self, each: Occasions, delay: float) -> None:
+        each.waits = True
         await self._clock.sleep(delay)
-        try:
+        each.waits = False
+        with suppress(Failed):  # its tally says so
             await self._strike(each)
-        except Failed as failed:
-            self._tallies[id(each)].problem = failed.failure.message
 
     async def _strike(self, each: Occasions) -> None:
-        strike = Strike(each.fault, each.random, lambda: self._met(each), lambda urls: self._takes(each, urls))
-        heal = await self._hands(each.fault).strike(strike)
-        if heal is None:
-            return
-        self._standing.append((each, heal))
-        if each.fault.lasts is not None:
+        task = asyncio.get_running_loop().create_task(self._done(each))
+        self._strikes[task] = each
+        task.add_done_callback(self._strikes.pop)
+        heal = await asyncio.shield(task)
+        if heal is not None and each.fault.lasts is not None:
             self._start(self._heal_after(each, heal, each.fault.lasts))
+
+    async def _done(self, each: Occasions) -> Heal | None:
+        strike = Strike(each.fault, each.random, lambda: self._met(each), lambda urls: self._takes(each, urls))
+        try:
+            heal = await self._hands(each.fault).strike(strike)
+        except Exception as error:
+            self._tallies[id(each)].problem = _said(error)
+            if isinstance(error, Failed):
+                raise blamed(error, each.fault) from error.__cause__
+            raise
+        if heal is not None:
+            self._standing.append((each, heal))
+        return heal
 
     def _hands(self, fault: FaultBase) -> Hands:
         if isinstance(fault, InWorld):
@@ -185,10 +214,8 @@ class FaultInjector:
         tally = self._tallies[id(each)]
         try:
             await heal()
-        except Failed as failed:
-            tally.problem = failed.failure.message
         except Exception as error:  # noqa: BLE001 - one that cannot be healed must not keep the others from it
-            tally.problem = f"{type(error).__name__}: {error}"
+            tally.problem = _said(error)
         else:
             tally.heal(self._t)
             self._losses = [entry for entry in self._losses if entry[0] is not each]
@@ -197,3 +224,13 @@ class FaultInjector:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+def _said(error: Exception) -> str:
+    return error.failure.message if isinstance(error, Failed) else f"{type(error).__name__}: {error}"
+
+
+async def _end(tasks: Collection[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

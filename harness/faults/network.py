@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from harness.failure import Failed, Failure
+from harness.faults.blame import blamed
 from harness.faults.gate import Gate, Site, Struck
 from harness.faults.pattern import UrlPattern
 from harness.faults.refusal import Refusals
@@ -127,13 +128,15 @@ async def prepare(faults: Sequence[Fault], *, hosts: Mapping[str, int], clock: C
 
 
 def _refuse_unknown(faults: Sequence[Fault], patterns: Mapping[str, UrlPattern], ports: Mapping[str, int]) -> None:
-    unknown = [fault.host for fault in faults if isinstance(fault, HostFault) and fault.host.lower() not in ports]
+    unknown: list[HostFault | SocketFault] = [
+        fault for fault in faults if isinstance(fault, HostFault) and fault.host.lower() not in ports
+    ]
     unknown += [
-        fault.url
+        fault
         for fault in faults
         if isinstance(fault, SocketFault) and not any(patterns[fault.url].may_match(host) for host in ports)
     ]
     if unknown:
-        known = ", ".join(sorted(ports)) or "none"
-        message = f"a fault names {unknown[0]!r}, which is no host of [tool.harness.services]; known hosts: {known}"
-        raise Failed(Failure("INVALID_INPUT", message))
+        known, name = ", ".join(sorted(ports)) or "none", unknown[0].target
+        message = f"a fault names {name!r}, which is no host of [tool.harness.services]; known hosts: {known}"
+        raise blamed(Failed(Failure("INVALID_INPUT", message)), unknown[0])

@@ -28,6 +28,10 @@ class Occasions:
     random: Random
     seen: int = 0
     struck: int = 0
+    early_or_late: int = 0
+    """Occasions outside of `after` and `until`."""
+    waits: bool = False
+    """Whether its `delay` runs."""
 
     def at_step(self, index: int, step: Step) -> bool:
         """Whether a step that begins is one of its occasions."""
@@ -41,6 +45,7 @@ class Occasions:
         """
         fault = self.fault
         if not fault.after <= t <= (t if fault.until is None else fault.until):
+            self.early_or_late += 1
             return False
         self.seen += 1
         if self.seen < fault.nth or (fault.most is not None and self.struck >= fault.most):

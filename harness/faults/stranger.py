@@ -21,16 +21,24 @@ class Stranger:
 
     @classmethod
     async def at(cls, ports: tuple[int, ...]) -> Stranger:
-        """Listen there. Raises Failed when a port is taken already."""
+        """Listen there, or nowhere. Raises Failed when a port is taken already."""
         stranger = cls([])
         try:
             for port in ports:
-                stranger._servers.append(await asyncio.start_server(_greet, ADDRESS, port, reuse_address=True))
-        except OSError as error:
+                await stranger._take(port)
+        except BaseException as error:
             await stranger.leave()
+            if not isinstance(error, OSError):
+                raise
             why = "somebody else was faster" if error.errno == errno.EADDRINUSE else str(error)
             raise Failed(Failure("INTERNAL_ERROR", f"port_taken: a port could not be taken: {why}")) from error
         return stranger
+
+    async def _take(self, port: int) -> None:
+        """It is kept before it listens: a server that listens at once would be lost when this is cancelled."""
+        server = await asyncio.start_server(_greet, ADDRESS, port, reuse_address=True, start_serving=False)
+        self._servers.append(server)
+        await server.start_serving()
 
     async def leave(self) -> None:
         """The ports are free again."""

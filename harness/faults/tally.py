@@ -21,15 +21,23 @@ class Tally:
     strikes: list[float] = field(default_factory=list)
     healed: list[float] = field(default_factory=list)
     problem: str = ""
+    steps: list[int] = field(default_factory=list)
 
-    def strike(self, t: float) -> None:
+    def strike(self, t: float, step: int = -1) -> None:
+        """`step`: the one under way. When there is no room for more, the place of the last one is taken."""
         self.count += 1
-        if len(self.strikes) < KEPT:
-            self.strikes.append(round(t, 3))
+        if len(self.strikes) == KEPT:
+            self.strikes.pop()
+            self.steps.pop()
+        self.strikes.append(round(t, 3))
+        self.steps.append(step)
 
     def heal(self, t: float) -> None:
         if len(self.healed) < KEPT:
             self.healed.append(round(t, 3))
 
-    def record(self) -> MetFault:
-        return MetFault(self.name, self.fault, self.count, tuple(self.strikes), tuple(self.healed), self.problem)
+    def record(self, why: str = "") -> MetFault:
+        """`why`: what was missing, should it never have struck."""
+        times, steps = tuple(self.strikes), tuple(self.steps)
+        why = "" if self.count else why
+        return MetFault(self.name, self.fault, self.count, times, tuple(self.healed), self.problem, steps, why)

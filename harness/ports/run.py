@@ -16,6 +16,7 @@ from harness.record import History, MetFault, TaskResult
 from harness.recovery import Random
 from harness.report import ErrorReport
 from harness.resilience import Clock
+from harness.resilience.breaker import Breaker
 from harness.spec.steps import Step
 
 Ask = Callable[[str, tuple[str, ...]], Awaitable[str | None]]
@@ -86,6 +87,14 @@ class Stage:
     injector: Injector
 
 
+def _counted_nowhere(_url: str) -> None:
+    """No site has a circuit."""
+
+
+async def _nobodys(_url: str) -> None:
+    """No service is kept here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """All that a task runs on."""
@@ -99,6 +108,10 @@ class Ports:
     random: Random
     explain: Callable[[Failure], Failure] = lambda failure: failure
     """A network failure as what is known of the host's process makes it: a site that is down for good."""
+    breaker: Callable[[str], Breaker | None] = _counted_nowhere
+    """The circuit of the site at a URL; None where nothing is counted."""
+    recover: Callable[[str], Awaitable[None]] = _nobodys
+    """Wait until the service at a URL answers again, when it is one of ours and does not; never raises."""
     ask: Ask | None = None
     """Asks a person at a terminal; None where there is none."""
     repair: RepairHook | None = None

@@ -16,7 +16,7 @@ from harness.spec.fault_plan import is_fault_plan
 from harness.spec.interpolate import Scope, interpolate
 from harness.spec.load import Loaded, is_task_file, load_file
 from harness.spec.parametrize import expand, param
-from harness.spec.problems import SpecError
+from harness.spec.problems import Problem, SpecError
 from harness.spec.references import as_text
 from harness.spec.task import TaskSpec
 
@@ -65,11 +65,22 @@ class TaskFile(pytest.Module):
             )
         except SpecError as error:
             raise self.CollectError(str(error)) from None
-        for warning in loaded.warnings:
+        for warning in (*loaded.warnings, *self._misplaced(loaded)):
             self.warn(TaskSpecWarning(str(warning)))
         cases = expand(loaded)
         for case in cases:
             yield self._item(case, cases)
+
+    def _misplaced(self, loaded: Loaded) -> list[Problem]:
+        """Warnings of faults that do not fit the project; CollectError for one that could not even begin."""
+        if not loaded.spec.faults:
+            return []
+        from harness.faults.places import Project, misplaced  # not loaded in a session without faults
+
+        found = list(misplaced(loaded, Project(self.config.stash[STATE].settings)))
+        if errors := [each for each in found if each.severity == "error"]:
+            raise self.CollectError(str(SpecError(errors)))
+        return found
 
     def _item(self, loaded: Loaded, cases: tuple[Loaded, ...]) -> TaskItem:
         def task(request: pytest.FixtureRequest) -> None:  # a plain function: a bound method breaks reruns

@@ -1,18 +1,46 @@
-"""Faults in users' own tests: a fixture, and no fault outlives the test that has injected it (specs/003 7.1)."""
+"""Faults of a run: plans that fit its project, a fixture for users' own tests, and what their failed tasks say.
+
+No fault outlives the test that has injected it (specs/003 7.1).
+"""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.compile.planned import plans_of
+from harness.pytest_plugin.failures import TaskSpecWarning
+from harness.settings import Settings
+from harness.spec.problems import Problem, SpecError
+
 if TYPE_CHECKING:
+    from harness.api import Execution
     from harness.injection import Injection
 
 API = "harness.api"
+ODDITIES: pytest.StashKey[list[Problem]] = pytest.StashKey()
+
+
+def check_plans(config: pytest.Config, settings: Settings) -> None:
+    """Whether the fault plans of the run can be used, and fit its project. Raises SpecError."""
+    problems: list[Problem] = []
+    for loaded in plans_of(settings):
+        from harness.faults.places import Project, misplaced_in_plan  # not loaded in a session without faults
+
+        problems += [*loaded.warnings, *misplaced_in_plan(loaded, Project(settings))]
+    if errors := [each for each in problems if each.severity == "error"]:
+        raise SpecError(errors)
+    config.stash[ODDITIES] = problems
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What is odd about a plan is a warning of the run; of xdist only the controller tells it."""
+    for problem in () if hasattr(config, "workerinput") else config.stash.get(ODDITIES, ()):
+        config.issue_config_time_warning(TaskSpecWarning(str(problem)), 2)
 
 
 @pytest.fixture
@@ -36,3 +64,22 @@ def pytest_runtest_teardown() -> None:
     """What a test has injected for its next task, and has not run, is not for the next test."""
     if API in sys.modules:
         sys.modules[API].PENDING.forget()
+        sys.modules[API].EXECUTED.clear()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails shows what became of the tasks that it has run, and that failed: its `assert` cannot say."""
+    report = yield
+    if call.when == "call" and report.failed and API in sys.modules:
+        executed: list[Execution] = [each for each in sys.modules[API].EXECUTED if each.result.failure is not None]
+        report.sections += [(f"task {each.plan.task_id}", _explained(each)) for each in executed]
+    return report
+
+
+def _explained(executed: Execution) -> str:
+    from harness.reporting.console import failure_text  # loaded already where a task has run
+
+    settings = executed.settings
+    unserved = None if settings.services else settings.root / "pyproject.toml"
+    return failure_text(executed.plan, executed.result, redactor=executed.redactor, unserved=unserved)

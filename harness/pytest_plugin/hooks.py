@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness.telemetry import Record
+
 
 @pytest.hookspec(firstresult=True)
 def pytest_taskspec_repair(
@@ -16,4 +18,17 @@ def pytest_taskspec_repair(
 
     Return entries to write into memory, or True when it was set up otherwise; None (or False) leaves it to others.
     The precondition is looked at again afterwards. Runs in the main thread.
+    """
+
+
+@pytest.hookspec
+def pytest_taskspec_event(event: Record, config: pytest.Config) -> None:
+    """Something that resilience did, or a task that is over, in the order it happened.
+
+    `event.event` is the event itself, a frozen value of `harness.resilience.events` (a retry, a circuit that opened, a
+    site that was started again ...), a `TaskDone`, or a `ThresholdCrossed`; its class attribute `type` is its name in
+    `.harness/events.jsonl`. `event.task_id` is empty for what belongs to no task. Secrets are taken out.
+
+    Called in the main thread, while a task runs or at its end: under pytest-xdist in the worker that runs it, and for
+    sites and thresholds in the controller. What an implementation raises is said in the summary, and breaks no task.
     """

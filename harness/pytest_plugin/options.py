@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.compile.planned import plans_of
+from harness.pytest_plugin.faults import check_plans
 from harness.settings import Settings, SettingsError, load_settings
 from harness.spec.problems import SpecError
 
@@ -33,7 +33,17 @@ OWN: dict[str, dict[str, Any]] = {
         "choices": ["auto", "full", "minimal"],
         "help": "What is recorded of each task: auto (full from the first failure of a step on), full, minimal.",
     },
+    "--log-profile": {
+        "default": None,
+        "choices": ["production", "evaluation", "debug"],
+        "help": "What the logger harness.resilience takes: production (errors), evaluation (and warnings), debug.",
+    },
     "--no-recovery": {"action": "store_true", "default": False, "help": "Apply no error_recovery: first failure ends."},
+    "--breaker": {
+        "default": None,
+        "choices": ["on", "off"],
+        "help": "Leave a site alone for a while that failed 5 times in a row: on (default), or off.",
+    },
     "--no-heal": {"action": "store_true", "default": False, "help": "Use no fallback selectors."},
     "--taskspec-strict": {
         "action": "store_true",
@@ -51,6 +61,11 @@ OWN: dict[str, dict[str, Any]] = {
         "default": [],
         "metavar": "FILE",
         "help": "Make go wrong what this fault plan says (*.faults.yaml). May be given several times.",
+    },
+    "--timeout-profile": {
+        "default": None,
+        "choices": ["simple", "medium", "complex"],
+        "help": "Limits of tasks that declare none: simple 300/30 s, medium 450/45 s, complex 600/60 s.",
     },
     "--timeout-scale": {"type": float, "default": None, "help": "Multiply every task and step timeout by this."},
 }
@@ -76,7 +91,7 @@ def settings_of(config: pytest.Config) -> Settings:
     """`[tool.harness]` with the command line over it; UsageError for what cannot be."""
     try:
         settings = load_settings(config.rootpath, **_chosen(config))
-        plans_of(settings)
+        check_plans(config, settings)
     except (SettingsError, SpecError) as error:
         raise pytest.UsageError(str(error)) from error
     return settings
@@ -102,14 +117,21 @@ def _chosen(config: pytest.Config) -> dict[str, Any]:
         "recording": option("--recording"),
         "tracing": _tracing(config),
         "base_url": option("--base-url", None),
+        "log_profile": option("--log-profile"),
         "recovery": False if option("--no-recovery") else None,
         "heal": False if option("--no-heal") else None,
         "strict": option("--taskspec-strict") or None,
+        "timeout_profile": option("--timeout-profile"),
         "timeout_scale": option("--timeout-scale"),
         "faults": tuple(_file(config, name) for name in option("--faults")) or None,
     }
     given = {name: value for name, value in options.items() if value is not None}
-    return {**given, "browser": {name: value for name, value in browser.items() if value is not None}}
+    breaker = {"enabled": option("--breaker") == "on"} if option("--breaker") else {}
+    return {
+        **given,
+        "breaker": breaker,
+        "browser": {name: value for name, value in browser.items() if value is not None},
+    }
 
 
 def _tracing(config: pytest.Config) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.compile.planned import plans_of
 from harness.pytest_plugin import faults, hooks, options, system_browser
 from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
 from harness.pytest_plugin.dependencies import WithDependencies, names_of
@@ -16,9 +17,11 @@ from harness.pytest_plugin.interrupted import interrupted_tasks
 from harness.pytest_plugin.lost import report_lost_task
 from harness.pytest_plugin.needs import OPTION
 from harness.pytest_plugin.order import arrange, task_items
+from harness.pytest_plugin.plans import header_lines, reach_lines
 from harness.pytest_plugin.run import RECORD
 from harness.pytest_plugin.state import STATE, State
-from harness.pytest_plugin.terminal import environment, fault_lines, live_progress, write_summary
+from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
+from harness.pytest_plugin.terminal import environment, live_progress, write_summary
 from harness.reporting.allure_files import write_allure_files
 from harness.reporting.history import LAST_RUN, write_last_run
 from harness.reporting.task_record import TaskRecord
@@ -42,6 +45,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Pa
 def pytest_configure(config: pytest.Config) -> None:
     register_mark(config, "taskspec")
     settings = options.settings_of(config)
+    check_extras(settings)
     config.stash[STATE] = State(settings, live_progress(config), config.getoption("--agent"))
     config.stash[CHANNELS] = frozenset(settings.channels) or None
     config.pluginmanager.register(faults, "taskspec-faults")
@@ -51,14 +55,23 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(WithDependencies(), "taskspec-dependencies")
     if worker := getattr(config, "workerinput", None):
         config.stash[STATE].run_id = worker["taskspec_run_id"]
-    elif config.pluginmanager.hasplugin("xdist"):
+    config.stash[TELEMETRY] = RunTelemetry(config, config.stash[STATE])
+    config.stash[STATE].tell = config.stash[TELEMETRY].emit
+    config.pluginmanager.register(config.stash[TELEMETRY], "taskspec-telemetry")
+    if not worker and config.pluginmanager.hasplugin("xdist"):
         from harness.pytest_plugin.xdist import XdistHooks
 
         config.pluginmanager.register(XdistHooks(), "taskspec-xdist")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    return fault_lines(config.stash[STATE].settings)
+    parallel = bool(config.getoption("numprocesses", None))  # only its workers collect
+    return list(header_lines(plans_of(config.stash[STATE].settings))) if parallel else []
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    specs = [item.loaded.spec for item in task_items(items)]
+    return list(reach_lines(plans_of(config.stash[STATE].settings), specs))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -90,8 +103,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     state, tasks = session.config.stash[STATE], task_items(session.items)
     state.selected = {item.loaded.spec.task_id for item in tasks}
     state.names = names_of(tasks)
+    state.look_at_plans([item.loaded.spec for item in tasks])
     if tasks and not session.config.getoption("collectonly"):
         try:
+            telemetry_of(session.config).begin()
             state.harness()
         except (ValueError, OSError) as error:
             if not hasattr(session.config, "workerinput"):
@@ -138,6 +153,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if state := config.stash.get(STATE, None):
         state.close()
+        telemetry_of(config).close()
 
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
@@ -149,7 +165,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         write_last_run(state.settings.root / LAST_RUN, state.run_id, records)
     if alluredir := config.getoption("--alluredir", None):
         write_allure_files(Path(alluredir), environment(config, state), os.environ)
-    write_summary(terminalreporter, records, skipped, state.settings, Path(alluredir) if alluredir else None)
+    more, place = telemetry_of(config).finish(records), Path(alluredir) if alluredir else None
+    write_summary(terminalreporter, records, skipped, state.settings, place, more, state.idle)
 
 
 def _records(terminalreporter: Any) -> list[TaskRecord]:

@@ -17,6 +17,7 @@ from harness.pytest_plugin.asking import Ask, person
 from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
 from harness.pytest_plugin.needs import advice, obstacle
 from harness.pytest_plugin.state import STATE, State
+from harness.pytest_plugin.telemetry import telemetry_of
 from harness.pytest_plugin.unrun import bare_plan, unrun
 from harness.record import TaskResult
 from harness.reporting.allure_sink import AllureSink
@@ -42,6 +43,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     state.done[plan.task_id] = reached(plan.spec, result)
     unexpected = plan.spec.expect is not None and not state.done[plan.task_id] and interrupted is None
     AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
+    telemetry_of(request.config).attach()
     record = task_record(plan, result, harness.redactor, unexpected=unexpected)
     if interrupted is not None:
         state.interrupted.append(record)
@@ -55,8 +57,10 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
 def _result(state: State, plan: Plan, config: pytest.Config) -> tuple[TaskResult, BaseException | None]:
     """The result, also of a task that was interrupted: its report is written before the interruption goes on."""
     ended: list[TaskResult] = []
+    telemetry = telemetry_of(config)
 
     def sink(event: Event) -> None:
+        telemetry.on(event)
         state.progress.on(event)
         if isinstance(event, TaskEnded):
             ended.append(event.result)

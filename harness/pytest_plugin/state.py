@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.compile.planned import plans_of
 from harness.plan import new_run_id
 from harness.pytest_plugin.interrupted import end_in_order
+from harness.pytest_plugin.plans import idle_lines
 from harness.reporting.progress import Progress
 from harness.reporting.task_record import TaskRecord
+from harness.resilience.events import Emit, nobody
 from harness.settings import Settings
+from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
     from harness.wiring import SyncHarness
@@ -37,10 +42,14 @@ class State:
     """Task id -> whether it passed (or showed the failure it declares)."""
     problems: dict[str, list[str]] = field(default_factory=dict)
     """Task file -> what only shows beside other files: a duplicate id, a circle of dependencies."""
+    idle: list[str] | None = None
+    """What of the fault plans strikes no task of the run, a line each; None: there are no plans."""
     interrupted: list[TaskRecord] = field(default_factory=list)
     """Tasks that Ctrl-C ended: pytest makes no report of them."""
     unjudged: list[pytest.Item] = field(default_factory=list)
     """Tasks skipped because what they depend on did not run."""
+    tell: Emit = nobody
+    """Hears what happens around calls: circuits, services."""
     _harness: SyncHarness | None = None
 
     def harness(self) -> SyncHarness:
@@ -48,11 +57,16 @@ class State:
         if self._harness is None:
             from harness.wiring import SyncHarness  # Playwright is loaded only in a session that runs a task
 
-            self._harness = SyncHarness(self.settings, self.run_id)
+            self._harness = SyncHarness(self.settings, self.run_id, self.tell)
             end_in_order()
             if named := self.chosen or self.settings.agent:
                 self._harness.check_agent(named)
         return self._harness
+
+    def look_at_plans(self, specs: Sequence[TaskSpec]) -> None:
+        """Which tasks were selected is known: keep what of the fault plans strikes none of them."""
+        if plans := plans_of(self.settings):
+            self.idle = list(idle_lines(plans, specs))
 
     @property
     def agent(self) -> str | None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from harness.compile.planned import plans_of
 from harness.pytest_plugin.interrupted import CODE as INTERRUPTED
 from harness.pytest_plugin.state import State
 from harness.reporting.names import shown_path
@@ -58,29 +57,22 @@ def live_progress(config: pytest.Config) -> Progress:
     return Progress(terminal, terminal.room)
 
 
-def fault_lines(settings: Settings) -> list[str]:
-    """For the header: which fault plans are on."""
-    return [f"taskspec faults: {each.source} ({_counted(len(each.plan.faults))})" for each in plans_of(settings)]
-
-
-def _counted(number: int) -> str:
-    return f"{number} fault{'' if number == 1 else 's'}"
-
-
 def write_summary(
     terminalreporter: Any,
     records: Sequence[TaskRecord],
     skipped: Sequence[tuple[str, str]],
     settings: Settings,
     alluredir: Path | None,
+    more: Sequence[str] = (),
+    idle: Sequence[str] | None = None,
 ) -> None:
-    """`skipped`: task ids and reasons."""
+    """`skipped`: task ids and reasons. `more`: lines that follow. `idle`: what of the fault plans strikes no task."""
     terminalreporter.section("tasks")
     for record in records:
         if record.code == INTERRUPTED:
             place = shown_path(Path(record.artifacts)) if record.artifacts else "none"
             terminalreporter.write_line(f"interrupted: {record.task_id}; its report: {place}")
-    for line in summary_lines(records, settings.artifacts, alluredir, skipped, command()):
+    for line in (*summary_lines(records, settings.artifacts, alluredir, skipped, command(), idle), *more):
         terminalreporter.write_line(line)
 
 

@@ -14,6 +14,7 @@ from harness.failure import Failed
 from harness.pytest_plugin.interrupted import end_in_order
 from harness.pytest_plugin.order import groups
 from harness.pytest_plugin.state import STATE, State
+from harness.pytest_plugin.telemetry import telemetry_of
 from harness.spec.load import Loaded, is_task_file, load_file
 from harness.spec.parametrize import base_id, expand
 from harness.spec.problems import SpecError
@@ -37,6 +38,9 @@ class XdistHooks:
         if not any(map(_of_task, ids)):
             return
         end_in_order()
+        telemetry_of(node.config).begin()
+        if state.settings.faults and state.idle is None:
+            state.look_at_plans([task.spec for task in tasks_of(node.config.rootpath, ids).values()])
         if state.settings.services:
             with contextlib.suppress(Failed, ValueError, OSError):  # each task reports it
                 state.harness().start()
@@ -100,8 +104,7 @@ def group_names(root: Path, node_ids: Iterable[str], *, by_file: bool = False) -
 
     `by_file` keeps the cases of a file together too.
     """
-    found = {f"{file}::{each.spec.task_id}": each for file in _task_files(node_ids) for each in _cases(root / file)}
-    tasks = {node_id: found[node_id] for node_id in node_ids if node_id in found}
+    tasks = tasks_of(root, node_ids)
     wanted = dependencies(list(tasks.values()))
     ties: dict[str, tuple[tuple[str, ...], str | None]] = {}
     for task in tasks.values():
@@ -111,6 +114,13 @@ def group_names(root: Path, node_ids: Iterable[str], *, by_file: bool = False) -
             ties.setdefault(name, ((), None))
     names = groups(ties)
     return {node_id: names[task.spec.task_id] for node_id, task in tasks.items()}
+
+
+def tasks_of(root: Path, node_ids: Iterable[str]) -> dict[str, Loaded]:
+    """Node id -> task, of those that are tasks."""
+    node_ids = list(node_ids)
+    found = {f"{file}::{each.spec.task_id}": each for file in _task_files(node_ids) for each in _cases(root / file)}
+    return {node_id: found[node_id] for node_id in node_ids if node_id in found}
 
 
 def _task_files(node_ids: Iterable[str]) -> Iterator[str]:

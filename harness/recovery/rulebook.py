@@ -32,7 +32,8 @@ class Rulebook(BaseModel):
 
     on_timeout: OnTimeout = Field(CaptureStateAndAbort(), description="A step or the task took too long.")
     on_network_error: OnNetworkError = Field(
-        FixedRetry(), description="A host could not be reached, broke off, did not answer, or answered with an error."
+        FixedRetry(wait_for_circuit=False),
+        description="A host could not be reached, broke off, did not answer, or answered with an error.",
     )
     on_element_not_found: OnElementNotFound = Field(WaitAndRetry(), description="Nothing matches a selector.")
     on_selector_ambiguous: OnSelectorAmbiguous = Field(

@@ -6,10 +6,15 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness.fault_report import AFTER
 from harness.reporting.categories import grouped_codes
 from harness.reporting.documents import write_json, write_text
 
 RC = "allurerc.mjs"
+AFTER_FAULT = "after_fault"
+"""The label of a failure that follows an injected fault."""
+INJECTED = "Injected faults"
+"""The group of those failures: first of all, for they are no defects."""
 
 
 def write_allure_files(results: Path, environment: Mapping[str, str], environ: Mapping[str, str]) -> None:
@@ -39,9 +44,10 @@ def _unicode(letter: str) -> str:
 
 def categories() -> list[dict[str, object]]:
     """Allure 2: the first line of a failure's message has its code after a colon (console.headline), or first."""
+    groups = {name: _first_line_has(codes) for name, codes in grouped_codes().items()}
     return [
-        {"name": name, "matchedStatuses": ["failed", "broken"], "messageRegex": _first_line_has(codes)}
-        for name, codes in grouped_codes().items()
+        {"name": name, "matchedStatuses": ["failed", "broken"], "messageRegex": pattern}
+        for name, pattern in {INJECTED: rf"(?s)[^\n]*{AFTER}.*", **groups}.items()
     ]
 
 
@@ -52,9 +58,10 @@ def _first_line_has(codes: Sequence[str]) -> str:
 
 def allurerc(*, single_file: bool = False) -> str:
     """Allure 3: categories by the label `code`; grouped by family and episode."""
+    groups = {name: f"code: /^(?:{'|'.join(codes)})$/" for name, codes in grouped_codes().items()}
     matched = ",\n".join(
-        f"    {{ name: {json.dumps(name)}, matchers: [{{ labels: {{ code: /^(?:{'|'.join(codes)})$/ }} }}] }}"
-        for name, codes in grouped_codes().items()
+        f"    {{ name: {json.dumps(name)}, matchers: [{{ labels: {{ {labels} }} }}] }}"
+        for name, labels in {INJECTED: f"{AFTER_FAULT}: /^true$/", **groups}.items()
     )
     options = 'reportLanguage: "en", groupBy: ["feature", "story"]' + (", singleFile: true" if single_file else "")
     return (

@@ -15,9 +15,11 @@ from allure_commons.model2 import Attachment, Label, Parameter, Status, StatusDe
 from allure_commons.reporter import AllureReporter
 from allure_commons.utils import uuid4
 
+from harness.fault_report import fault_reports
 from harness.plan import Plan
 from harness.record import TaskResult
-from harness.reporting.allure_steps import inner_task, step_results
+from harness.reporting.allure_files import AFTER_FAULT
+from harness.reporting.allure_steps import fault_steps, inner_task, step_results
 from harness.reporting.attachments import Content, on_failing_step, on_test
 from harness.reporting.console import brief, failure_text
 from harness.reporting.redaction import Redactor
@@ -40,7 +42,7 @@ class AllureSink:
             return
         redactor = self._redactor.plus(plan.secrets)
         steps = step_results(result, redactor)
-        test.steps.extend(step for _, step in steps)
+        test.steps.extend(sorted((*fault_steps(result, redactor), *(step for _, step in steps)), key=_began))
         if result.alternative is not None:
             test.steps.append(inner_task(result.alternative, redactor))
         failing = next(
@@ -55,6 +57,11 @@ class AllureSink:
         _describe(test, plan, result, browser)
         if result.failure is not None and result.failure.code == "INTERRUPTED":
             _interrupted(test, brief(plan, result, redactor), failure_text(plan, result, redactor=redactor))
+
+
+def _began(step: TestStepResult) -> int:
+    began: int = step.start
+    return began
 
 
 _get_test: Callable[..., Any] = partial(AllureReporter.get_test, uuid=None)
@@ -82,6 +89,11 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
     if result.failure is not None:
         test.labels.append(Label("error_type", str(result.failure.type)))
         test.labels.append(Label("code", result.failure.code))
+    faults = fault_reports(result)
+    test.labels += [Label("fault", name) for name in dict.fromkeys(each.id for each in faults if each.struck)]
+    if any(each.behind for each in faults):
+        test.labels.append(Label(AFTER_FAULT, "true"))
+        test.labels.append(Label("tag", "after fault"))
     if result.error is not None and result.error.expected:
         test.labels.append(Label("expected", "true"))
     score = "" if result.score is None else f"{result.score.total:g}"

@@ -26,6 +26,16 @@ def step_results(result: TaskResult, redactor: Redactor) -> list[tuple[StepRecor
     return steps
 
 
+def fault_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResult]:
+    """A step for each fault that struck, at its first strike."""
+    for met in result.faults:
+        if met.count:
+            step = TestStepResult(name=redactor.text(shortened(f"injected fault {met.describe()}", _TITLE)))
+            step.start = step.stop = milliseconds(result.started + timedelta(seconds=met.strikes[0]))
+            step.status = str(Status.PASSED)
+            yield step
+
+
 def inner_task(result: TaskResult, redactor: Redactor) -> TestStepResult:
     """A task that ran inside of another one, as one step with its own below it."""
     step = TestStepResult(name=redactor.text(f"alternative task {result.task_id}: {result.final_state}"))

@@ -61,6 +61,8 @@ def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
         yield from (Content.of(path) for path in sorted((folder / "files").rglob("*")) if path.is_file())
     if result.score is not None:
         yield Content("score", CSV, "csv", data=_score(result.score, redactor))
+    if result.faults:
+        yield Content("faults", TEXT, "txt", data=redactor.text("\n".join(met.describe() for met in result.faults)))
     if result.warnings:
         lines = (f"step {w.step_index}: {w.type}: {w.message}" for w in result.warnings)
         yield Content("warnings", TEXT, "txt", data=redactor.text("\n".join(lines)))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.failure import ErrorType, Failure
+from harness.fault_report import after_faults, fault_reports
 from harness.plan import Plan
 from harness.record import TaskResult
 from harness.report import note, went_back
@@ -26,7 +27,7 @@ from harness.reporting.table import (
     table,
 )
 
-_TRIED, _MESSAGE, _DIFF, _WARNINGS, _CONSOLE, _MATCHES = 5, 3, 4, 2, 3, 5
+_TRIED, _MESSAGE, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS = 5, 3, 4, 2, 3, 5, 3
 """How many lines of each a screen has room for."""
 
 
@@ -50,6 +51,7 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
     lines = [_headline(result)]
     if result.failure is not None:
         lines += [result.failure.message, *(line.strip() for line in _comparison(result, 200))]
+        lines += [f"injected fault: {each.text}" for each in fault_reports(result) if each.behind][:_MATCHES]
         lines.append(fitting_hint(plan, result))
     return (redactor or Redactor()).plus(plan.secrets).text("\n".join(filter(None, lines)))
 
@@ -63,7 +65,8 @@ def _headline(result: TaskResult) -> str:
     failure = result.failure
     if failure is None:
         return f"{result.task_id} {result.final_state} after {result.elapsed:.1f} s"
-    return f"{result.task_id} {result.final_state}: {_kind(failure)} {_where(result)}"
+    followed = after_faults(fault_reports(result))
+    return f"{result.task_id} {result.final_state}: {_kind(failure)} {_where(result)}{followed}"
 
 
 def _kind(failure: Failure) -> str:
@@ -92,11 +95,12 @@ def _body(plan: Plan, result: TaskResult, width: int, unserved: Path | None) -> 
         yield from _wrapped("message", result.failure.message, width, _MESSAGE)
         yield from _comparison(result, width)
         yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
-        yield from _list("faults injected", [met.describe() for met in result.faults], width, _MATCHES)
+        yield from _faults(result, width)
         hint = fitting_hint(plan, result, _said(result), unserved)
         yield from _wrapped("hint", hint, width, 2)
     yield from _score(result, width)
-    yield from _list("warnings", [f"{w.type}: {w.message}" for w in result.warnings], width, _WARNINGS)
+    told = [f"{w.type}: {w.message}" for w in result.warnings if w.type != "fault_not_met"]  # the faults say it
+    yield from _list("warnings", told, width, _WARNINGS)
     yield from _surroundings(result, width)
 
 
@@ -155,6 +159,17 @@ def shown_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
+def _faults(result: TaskResult, width: int) -> Iterator[str]:
+    """Those that the failure follows first, then those that struck."""
+    faults = sorted(fault_reports(result), key=lambda each: (not each.behind, not each.struck))
+    if faults:
+        yield "  faults injected:"
+    for each in faults[:_FAULTS]:
+        yield from _lines(each.text, " " * 4, " " * 6, width, 2)
+    if len(faults) > _FAULTS:
+        yield f"    ... {len(faults) - _FAULTS} more"
+
+
 def _surroundings(result: TaskResult, width: int) -> Iterator[str]:
     context = result.error.context if result.error else None
     if context is not None:
@@ -184,9 +199,14 @@ def _few(items: list[str], most: int) -> list[str]:
 def _wrapped(title: str, text: str, width: int, most: int) -> Iterator[str]:
     if not text:
         return
-    lines = textwrap.wrap(" ".join(text.split()), max(20, width - 4 - len(title)), break_on_hyphens=False)
+    yield from _lines(text, f"  {title}: ", " " * (len(title) + 4), width, most)
+
+
+def _lines(text: str, first: str, next_: str, width: int, most: int) -> Iterator[str]:
+    """At most so many lines, wrapped; `first` and `next_` stand before them."""
+    room = max(20, width - len(next_))
+    lines = textwrap.wrap(" ".join(text.split()), room, break_on_hyphens=False)
     if len(lines) > most:
-        lines = [*lines[: most - 1], shortened(" ".join(lines[most - 1 :]), max(20, width - 4 - len(title)))]
+        lines = [*lines[: most - 1], shortened(" ".join(lines[most - 1 :]), room)]
     for number, line in enumerate(lines):
-        lead = f"  {title}: " if number == 0 else " " * (len(title) + 4)
-        yield lead + line
+        yield (first if number == 0 else next_) + line

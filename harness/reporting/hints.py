@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from harness.fault_report import advice
 from harness.plan import Plan
 from harness.record import TaskResult
 from harness.reporting.names import shown_path
@@ -28,6 +29,8 @@ def fitting_hint(plan: Plan, result: TaskResult, said: Collection[str] = (), uns
     """
     if result.failure is None:
         return ""
+    if text := advice(result):
+        return text
     if unserved is not None and result.failure.code == "NET_DNS":
         return NO_SERVICES.format(shown_path(unserved))
     text, absent = result.failure.hint, _absent(plan, result).union(said)

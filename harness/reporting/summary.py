@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from harness.reporting.fault_lines import fault_lines
 from harness.reporting.names import shown_path
 from harness.reporting.table import shortened
 from harness.reporting.task_record import TaskRecord
@@ -20,7 +21,9 @@ _RECOVERED = frozenset({
 _TO_ACT_ON = frozenset({
     "memory_key_missing", "artifact_missing", "memory_differs", "step_skipped", "restore_incomplete",
     "checkpoint_not_saved", "criteria_relaxed", "required_part_unmet", "alternative_task_used", "domain_refused",
+    "fault_not_met", "fault_not_healed", "fault_not_as_expected",
 })  # fmt: skip
+_OF_FAULTS = frozenset({"fault_not_met", "fault_not_healed", "fault_not_as_expected"})
 _WARNINGS, _WIDTH = 10, 200
 """How many warnings are listed, and how long one may be."""
 _SKIPPED = 10
@@ -33,14 +36,16 @@ def summary_lines(
     allure: Path | None = None,
     skipped: Sequence[tuple[str, str]] = (),
     command: str = "harness",
+    idle: Sequence[str] | None = None,
 ) -> list[str]:
     """Plain lines; nothing for a run without tasks. `allure` is the results folder, when there is one.
 
     `skipped`: ids of the tasks that were left out, and why. `command`: what the command line is called here.
+    `idle`: what of the fault plans strikes no task; None: there are no plans.
     """
     if not (records or skipped):
         return []
-    lines = [_counts(records, len(skipped)), *_scores(records), *_skipped(skipped)]
+    lines = [_counts(records, len(skipped)), *_scores(records), *_skipped(skipped), *fault_lines(records, idle)]
     lines += [*_warnings(records), *_healed(records)]
     if artifacts is not None:
         lines += _artifacts(records, artifacts)
@@ -125,19 +130,38 @@ def _skipped(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _warnings(records: Sequence[TaskRecord]) -> Iterator[str]:
-    """What tasks that passed left undone; a failed task shows its warnings itself."""
+    """What tests that passed left undone; one that failed shows its warnings itself.
+
+    Of a task that failed as it declares, only what there is to say of its faults.
+    """
     found = [
         f"  {record.task_id}{_step(warning)}: {shortened(str(warning.get('message')), _WIDTH)}"
         for record in records
-        if record.ok and not record.unexpected
-        for warning in record.warnings
-        if warning.get("type") in _TO_ACT_ON and warning.get("type") not in record.declared
+        if (record.ok or record.expected) and not record.unexpected
+        for warning in _to_act_on(record)
+        if record.ok or warning.get("type") in _OF_FAULTS
     ]
     if found:
         yield "warnings:"
         yield from found[:_WARNINGS]
     if len(found) > _WARNINGS:
         yield f"  ... {len(found) - _WARNINGS} more"
+
+
+def _to_act_on(record: TaskRecord) -> Iterator[Mapping[str, object]]:
+    """Of several faults that were not met, the first stands for all."""
+    unmet = []
+    for warning in record.warnings:
+        kind = warning.get("type")
+        if kind not in _TO_ACT_ON or kind in record.declared:
+            continue
+        if kind == "fault_not_met":
+            unmet.append(warning)
+        else:
+            yield warning
+    if unmet:
+        count = f"{len(unmet)} faults were not met, the first: " if len(unmet) > 1 else ""
+        yield {**unmet[0], "message": f"{count}{unmet[0].get('message')}"}
 
 
 def _step(warning: Mapping[str, object]) -> str:

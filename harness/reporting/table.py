@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from harness.aftermath import undone
 from harness.plan import Plan
 from harness.record import StepRecord, TaskResult
 from harness.reporting.redaction import MARK
@@ -58,6 +59,10 @@ def _failing(plan: Plan, result: TaskResult, record: StepRecord | None, failed: 
     own = next((r for r in reversed(result.history) if r.index == failed and r.passed), None)
     if own is not None and record is not None and own.step != record.step and 0 <= failed < result.steps_total:
         yield replace(_row(plan, failed, result.steps_total, own, failed), failing=False)
+    if fault := undone(result):
+        yield Row(place(failed, result.steps_total), "fault", fault.fault.describe(), "FAILED", failing=True)
+        yield replace(_row(plan, failed, result.steps_total, record, failed), failing=False)
+        return
     yield _row(plan, failed, result.steps_total, record, failed)
 
 

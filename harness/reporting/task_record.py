@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.failure import Failure, Family
 from harness.plan import Plan
-from harness.record import StepRecord, TaskResult
+from harness.record import MetFault, StepRecord, TaskResult
 from harness.reporting.redaction import Redactor
 from harness.spec.parts import FinalState
+
+FaultState = Literal["struck", "never struck", "could not be done"]
 
 
 class TaskRecord(BaseModel):
@@ -39,6 +42,7 @@ class TaskRecord(BaseModel):
     recoveries: tuple[tuple[Family, bool], ...] = Field(
         (), description="Each step that went on after a failure: of which family, and whether that was got over."
     )
+    faults: dict[str, FaultState] = Field({}, description="Name of each fault -> what became of it.")
     artifacts: str | None = None
 
     @property
@@ -72,8 +76,16 @@ def task_record(
         warnings=tuple(redactor.json(warning.as_json()) for warning in result.warnings),
         declared=plan.spec.expect.warnings if plan.spec.expect else (),
         recoveries=tuple(pair for record in result.history for pair in _recoveries(record)),
+        faults=dict(sorted(map(_fault, result.faults), key=lambda pair: pair[1] == "struck")),
         artifacts=str(result.artifacts) if result.artifacts else None,
     )
+
+
+def _fault(met: MetFault) -> tuple[str, FaultState]:
+    """Of several of one name, which are one fault done in several places, it is enough that one struck."""
+    if met.count:
+        return met.name, "struck"
+    return met.name, "could not be done" if met.problem else "never struck"
 
 
 def _recoveries(record: StepRecord) -> Iterable[tuple[Family, bool]]:

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from harness.failure import CATALOG
 from harness.spec.expressions import expression_problems, reference_problems
-from harness.spec.fault_checks import HOST, fault_problems, not_a_host
+from harness.spec.fault_checks import HOST, fault_problems, not_a_host, same_ids, unused_act
 from harness.spec.hiding import HIDDEN, Hide
 from harness.spec.marks import mark_problems
 from harness.spec.origin import Origin
@@ -172,6 +172,10 @@ def _faults(spec: TaskSpec, origin: Origin, channels: frozenset[str] | None) -> 
             expected = f"0 to {len(spec.steps) - 1}"
             yield origin.problem((*path, "step"), "there is no such step", expected=expected, found=shown(fault.step))
         yield from fault_problems(fault, path, origin, channels)
+        if (act := unused_act(fault, [spec])) is not None:
+            message = f"from step {fault.step} on, no step is of the act `{act}`: the fault would never strike"
+            yield origin.problem((*path, "act"), message, severity="warning")
+    yield from same_ids(spec.faults, origin)
 
 
 def _expect(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:

@@ -23,6 +23,8 @@ _EXPECTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
+MANY = 12
+"""With a hint, more choices than these are not listed."""
 _SCALARS = ("a whole number", "a number", "true or false")
 _UNQUOTED = re.compile(r"-?\d+(?:\.\d+)?|true|false")
 _BOUNDS = {
@@ -44,9 +46,17 @@ def complaints(error: ValidationError, data: Any, origin: Origin) -> Iterator[tu
         by_path.setdefault(_path(each, data), []).append(each)
     for path, errors in by_path.items():
         inner = (other for other in by_path if len(other) > len(path) and other[: len(path)] == path)
-        alone = len(errors) == 1 and errors[0]["type"] not in ("list_type", "dict_type")
+        alone = len(errors) == 1 and not _of_items(errors[0], at(data, path))
         if alone or next(inner, None) is None:  # else a list or mapping whose items say more
             yield path, errors[0]["type"], _problem(path, errors, data, origin)
+
+
+def _of_items(error: Any, value: Any) -> bool:
+    """Whether an error of a list or mapping only sums up those of its items: of a list of wrong items pydantic says
+    that it is too short."""
+    if error["type"] == "too_short":
+        return isinstance(value, list) and len(value) >= error["ctx"]["min_length"]
+    return error["type"] in ("list_type", "dict_type")
 
 
 def _path(error: Any, data: Any) -> Way:
@@ -139,7 +149,8 @@ def _unknown_choice(path: Way, value: Any, origin: Origin) -> Problem:
     if not isinstance(word, str):
         return origin.problem(place, f"not a known {tag}", expected=listed(choices), found=shown(word))
     hint = did_you_mean(word, choices)
-    return origin.problem(place, f"not a known {tag}", expected=listed(choices), found=shown(word), hint=hint)
+    expected = "" if hint and len(choices) > MANY else listed(choices)
+    return origin.problem(place, f"not a known {tag}", expected=expected, found=shown(word), hint=hint)
 
 
 def unknown_key(path: Way, data: Any, origin: Origin) -> Problem:

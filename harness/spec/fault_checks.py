@@ -1,16 +1,27 @@
-"""What the models of faults cannot see: hosts, patterns, channels and codes that there are not."""
+"""What the models of faults cannot see: hosts, patterns, selectors, channels and codes that there are not."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
 
 from harness.failure import CATALOG
+from harness.spec.css import css_flaw
 from harness.spec.expressions import unknown_channel
-from harness.spec.faults import ChannelFault, FaultBase, HostFault, RequestFault, SessionExpired
+from harness.spec.faults import (
+    ChannelFault,
+    DatabaseLocked,
+    ElementFault,
+    FaultBase,
+    HostFault,
+    RequestFault,
+    SessionExpired,
+)
 from harness.spec.hosts import with_scheme
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
+from harness.spec.task import TaskSpec
 from harness.spec.vocabulary import ACTS
 
 HOST = re.compile(r"[^\s/:?#@]+")
@@ -20,7 +31,7 @@ _WEB = ("http://", "https://", "ws://", "wss://")
 def fault_problems(
     fault: FaultBase, path: Way, origin: Origin, channels: frozenset[str] | None = None
 ) -> Iterator[Problem]:
-    """All that is wrong with a fault whose types are right. `path` is where it stands."""
+    """All that is wrong with a fault whose types are right, and what is odd about it. `path` is where it stands."""
     host = fault.host if isinstance(fault, HostFault | SessionExpired) else None
     if host is not None and "${" not in host and not HOST.fullmatch(host):
         yield not_a_host((*path, "host"), host, origin)
@@ -29,6 +40,10 @@ def fault_problems(
         yield origin.problem((*path, "url"), message, found=shown(fault.url), hint=_whole(fault.url))
     if isinstance(fault, ChannelFault) and channels is not None and fault.channel not in channels:
         yield unknown_channel((*path, "channel"), fault.channel, channels, origin)
+    if isinstance(fault, ElementFault):
+        yield from _selector(fault.selector, (*path, "selector"), origin)
+    if isinstance(fault, DatabaseLocked):
+        yield from _leads_out(fault.path, (*path, "path"), origin)
     act = getattr(fault, "act", None)
     if act is not None and act not in ACTS:
         hint = did_you_mean(act, ACTS) or f"acts are: {listed(sorted(ACTS))}"
@@ -37,6 +52,55 @@ def fault_problems(
     if code is not None and code not in CATALOG:
         hint = did_you_mean(code, CATALOG) or "see docs/error-codes.md"
         yield origin.problem((*path, "expect", "code"), f"there is no code `{code}`", hint=hint)
+    yield from _expects(fault, (*path, "expect"), origin)
+
+
+def _selector(selector: str, path: Way, origin: Origin) -> Iterator[Problem]:
+    if "${" not in selector and (flaw := css_flaw(selector)):
+        hint = "faults find their elements by CSS alone, whatever steps may use"
+        message, within = f"no CSS selector: {flaw.problem}", (selector, flaw.offset)
+        yield origin.problem(path, message, found=shown(selector), hint=hint, within=within)
+
+
+def _leads_out(name: str, path: Way, origin: Origin) -> Iterator[Problem]:
+    """By its letters alone; links and absolute paths are followed where the project is known."""
+    depth = 0
+    for part in () if "${" in name or PurePosixPath(name).is_absolute() else PurePosixPath(name).parts:
+        depth += -1 if part == ".." else 1
+        if depth < 0:
+            expected = "a file inside the project's folder"
+            yield origin.problem(path, "the path leads out of the project", expected=expected, found=shown(name))
+            return
+
+
+def _expects(fault: FaultBase, path: Way, origin: Origin) -> Iterator[Problem]:
+    """Warnings: an `expect` that says nothing, and one that cannot be."""
+    expect, said = fault.expect, fault.expect.model_fields_set
+    if "expect" in fault.model_fields_set and not said:
+        hint = "say `code`, `recovered` or both, or leave it out"
+        yield origin.problem(path, "`expect` expects nothing", hint=hint, severity="warning")
+    if "code" in said and expect.code is None and expect.recovered is False:
+        message = "`code: null` says that the fault causes no failure, `recovered: false` that the task ends of it"
+        hint = "say which code the task fails with, or `recovered: true`"
+        yield origin.problem(path, message, hint=hint, severity="warning")
+
+
+def same_ids(faults: Sequence[FaultBase], origin: Origin) -> Iterator[Problem]:
+    """Faults of one name, which reports could not tell apart."""
+    seen: dict[str, int] = {}
+    for number, fault in enumerate(faults):
+        if fault.id and seen.setdefault(fault.id, number) != number:
+            message = f"the id `{fault.id}` is taken by faults[{seen[fault.id]}]"
+            hint = "every fault needs an id of its own, or none"
+            yield origin.problem(("faults", number, "id"), message, hint=hint)
+
+
+def unused_act(fault: FaultBase, struck: Sequence[TaskSpec]) -> str | None:
+    """The act that a fault waits for, when none of the tasks that it strikes has such a step left; else None."""
+    act: str | None = getattr(fault, "act", None)
+    if act not in ACTS or not struck or not all(spec.steps for spec in struck):  # an agent may choose such a step
+        return None
+    return None if any(step.act == act for spec in struck for step in spec.steps[fault.step :]) else act
 
 
 def not_a_host(path: Way, name: str, origin: Origin) -> Problem:

@@ -65,7 +65,7 @@ class FaultPlan(Frozen):
 
     name: str = Field("", max_length=100, description="Its name in reports; without it, that of the file.")
     goal: str = Field("", max_length=10_000, description="What it is to show, for people.")
-    seed: int | None = Field(None, description="What chances are drawn from; without it, each task's own `seed`.")
+    seed: int | None = Field(None, ge=0, description="What chances are drawn from; without it, each task's own `seed`.")
     faults: tuple[PlannedFault, ...] = Field(min_length=1, description="What goes wrong, in the order of arming.")
     gate: Gate | None = Field(None, description="What decides a campaign; without it, every `expect` must hold.")
 

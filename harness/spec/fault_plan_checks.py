@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from harness.spec.complaints import at, complaints
-from harness.spec.fault_checks import fault_problems
+from harness.spec.fault_checks import fault_problems, same_ids
 from harness.spec.fault_plan import FaultPlan, Gate
 from harness.spec.faults import Fault, FaultExpect
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
 from harness.spec.references import BadReferenceError, references
+from harness.spec.salvage import NO_FAULT
 from harness.spec.vocabulary import FAULTS
 
 _MAY_REFER = "references to inputs, persona, param or env"
@@ -25,29 +28,42 @@ def plan_problems(plan: FaultPlan, origin: Origin, channels: frozenset[str] | No
     """All that is wrong with a plan whose types are right. Without `channels`, any name of one is taken."""
     for number, planned in enumerate(plan.faults):
         yield from fault_problems(planned.fault, ("faults", number), origin, channels)
-    yield from _same_ids(plan, origin)
+    yield from same_ids([planned.fault for planned in plan.faults], origin)
     yield from _of_references(plan, origin)
 
 
-def plan_complaints(error: ValidationError, data: dict[str, Any], origin: Origin) -> Iterator[Problem]:
-    """What pydantic complains of, in plain words and with a place."""
-    for path, kind, problem in complaints(error, data, origin):
-        if kind == "extra_forbidden":
-            yield _unknown_key(path, data, origin)
-        elif len(path) == 2 and kind in _OF_TASKS:
-            found, expected = shown(at(data, (*path, "tasks"))), "the id of a task, or a list of such"
-            yield origin.problem((*path, "tasks"), "not a name of tasks", expected=expected, found=found)
+def broken_plan_problems(
+    error: ValidationError, data: dict[str, Any], origin: Origin, channels: frozenset[str] | None
+) -> Iterator[Problem]:
+    """What pydantic complains of, in plain words and with a place, and all that is wrong with the rest."""
+    found = list(complaints(error, data, origin))
+    yield from (_in_plain_words(path, kind, problem, data, origin) for path, kind, problem in found)
+    rest = _salvaged(data, [path for path, _, _ in found])
+    if rest is not None:
+        yield from plan_problems(rest, origin, channels)
+
+
+def _in_plain_words(path: Way, kind: str, problem: Problem, data: dict[str, Any], origin: Origin) -> Problem:
+    if kind == "extra_forbidden":
+        return _unknown_key(path, data, origin)
+    if len(path) == 2 and kind in _OF_TASKS:
+        said, expected = shown(at(data, (*path, "tasks"))), "the id of a task, or a list of such"
+        return origin.problem((*path, "tasks"), "not a name of tasks", expected=expected, found=said)
+    return problem
+
+
+def _salvaged(data: dict[str, Any], wrong: Iterable[Way]) -> FaultPlan | None:
+    """The plan without what is wrong in it; its faults keep their numbers. None when nothing can be told of it."""
+    rest: dict[str, Any] = copy.deepcopy(data)
+    for path in wrong:
+        if len(path) > 1 and path[0] == "faults" and isinstance(path[1], int):
+            rest["faults"][path[1]] = NO_FAULT
         else:
-            yield problem
-
-
-def _same_ids(plan: FaultPlan, origin: Origin) -> Iterator[Problem]:
-    seen: dict[str, int] = {}
-    for number, planned in enumerate(plan.faults):
-        name = planned.fault.id
-        if name and seen.setdefault(name, number) != number:
-            message = f"the id `{name}` is taken by faults[{seen[name]}]"
-            yield origin.problem(("faults", number, "id"), message, hint="every fault needs an id of its own, or none")
+            rest.pop(str(path[0]), None)
+    try:
+        return FaultPlan.model_validate_json(json.dumps(rest), strict=True)
+    except ValidationError:
+        return None
 
 
 def _of_references(plan: FaultPlan, origin: Origin) -> Iterator[Problem]:

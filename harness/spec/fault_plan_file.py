@@ -10,10 +10,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from harness.spec.complaints import at
+from harness.spec.fault_checks import unused_act
 from harness.spec.fault_plan import SUFFIXES, FaultPlan, PlannedFault, is_fault_plan, matches
-from harness.spec.fault_plan_checks import plan_complaints, plan_problems
+from harness.spec.fault_plan_checks import broken_plan_problems, plan_problems
 from harness.spec.loaded import Loaded
 from harness.spec.origin import Origin
+from harness.spec.parametrize import base_id
 from harness.spec.problems import Problem, SpecError, Way, did_you_mean
 from harness.spec.source import read_mapping
 from harness.spec.task import TaskSpec
@@ -29,6 +31,8 @@ class LoadedFaultPlan:
     plan: FaultPlan
     path: Path
     origin: Origin
+    warnings: tuple[Problem, ...] = ()
+    """What is odd about it, and no error."""
 
     @property
     def source(self) -> str:
@@ -70,14 +74,16 @@ def load_fault_plan(path: Path, known_channels: frozenset[str] | None = None) ->
     try:
         plan = FaultPlan.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
-        raise SpecError(_sorted(plan_complaints(error, data, origin))) from None
-    if problems := _sorted(plan_problems(plan, origin, known_channels)):
-        raise SpecError(problems)
-    return LoadedFaultPlan(plan, path, origin)
+        wrong = broken_plan_problems(error, data, origin, known_channels)
+        raise SpecError(_sorted(each for each in wrong if each.severity == "error")) from None
+    problems = _sorted(plan_problems(plan, origin, known_channels))
+    if errors := [each for each in problems if each.severity == "error"]:
+        raise SpecError(errors)
+    return LoadedFaultPlan(plan, path, origin, tuple(problems))
 
 
 def idle_patterns(loaded: LoadedFaultPlan, tasks: Sequence[Loaded]) -> Iterator[Problem]:
-    """Warnings: patterns that no task matches, and steps that none of the tasks has."""
+    """Warnings: patterns that no task matches, and steps and acts that none of the tasks has."""
     known = [task.spec.task_id for task in tasks]
     for number, planned in enumerate(loaded.plan.faults):
         path: Way = ("faults", number)
@@ -87,14 +93,34 @@ def idle_patterns(loaded: LoadedFaultPlan, tasks: Sequence[Loaded]) -> Iterator[
                 where: Way = (*path, "tasks") if single else (*path, "tasks", place)
                 message, hint = f"no task matches `{pattern}`", did_you_mean(pattern, known)
                 yield loaded.origin.problem(where, message, hint=hint, severity="warning")
-        yield from _too_late(loaded, path, planned, [task.spec for task in tasks if planned.strikes(task.spec)])
+        struck = [task.spec for task in tasks if planned.strikes(task.spec)]
+        yield from _too_late(loaded, path, planned, struck) or _without_its_act(loaded, path, planned, struck)
 
 
-def _too_late(loaded: LoadedFaultPlan, path: Way, planned: PlannedFault, struck: list[TaskSpec]) -> Iterator[Problem]:
-    most = max((len(spec.steps) for spec in struck if spec.steps), default=None)
-    if most is not None and planned.fault.step >= most and all(spec.steps for spec in struck):
-        message = f"no task that it strikes has a step {planned.fault.step}: it would never strike"
-        yield loaded.origin.problem((*path, "step"), message, expected=f"0 to {most - 1}", severity="warning")
+def _too_late(loaded: LoadedFaultPlan, path: Way, planned: PlannedFault, struck: list[TaskSpec]) -> list[Problem]:
+    """None of the tasks has the step, or one has not that is called by its name."""
+    if not struck or not all(spec.steps for spec in struck):
+        return []
+    step, most = planned.fault.step, max(len(spec.steps) for spec in struck)
+    named = (spec for spec in struck if {spec.task_id, base_id(spec)} & {*planned.tasks})
+    short = next((spec for spec in named if len(spec.steps) <= step), None)
+    if step >= most:
+        message, known = f"no task that it strikes has a step {step}: it would never strike", most
+    elif short is not None:
+        message, known = f"{short.task_id} has no step {step}: it would never strike there", len(short.steps)
+    else:
+        return []
+    return [loaded.origin.problem((*path, "step"), message, expected=f"0 to {known - 1}", severity="warning")]
+
+
+def _without_its_act(
+    loaded: LoadedFaultPlan, path: Way, planned: PlannedFault, struck: list[TaskSpec]
+) -> list[Problem]:
+    act = unused_act(planned.fault, struck)
+    if act is None:
+        return []
+    message = f"no task that it strikes has, from step {planned.fault.step} on, a step of the act `{act}`"
+    return [loaded.origin.problem((*path, "act"), message, severity="warning")]
 
 
 def _sorted(problems: Iterable[Problem]) -> list[Problem]:

@@ -36,6 +36,11 @@ class Origin:
         file = source.file if source else self.file
         return Problem(file, line, column, dotted(path), message, expected, found, hint, severity)
 
+    def place(self, path: Way) -> str:
+        """File and line of a value, as shown to people; the file alone where there is none to point into."""
+        source, there = self._stands(path)
+        return f"{source.file}:{source.place(there)[0]}" if source else self.file
+
     def _stands(self, path: Way) -> tuple[Source | None, Way]:
         if path and str(path[0]) in self.parts:
             source, above = self.parts[str(path[0])]

@@ -17,6 +17,9 @@ from harness.spec.vocabulary import RULES
 
 _NOTHING = {"act": "wait", "value": 0}
 """Stands for a step that is wrong, so that the others keep their numbers."""
+NO_FAULT = {"kind": "storage_cleared"}
+"""The same for a fault."""
+_STAND_INS: dict[str | int, dict[str, Any]] = {"steps": _NOTHING, "faults": NO_FAULT}
 
 
 def salvaged(data: dict[str, Any], errors: Iterable[tuple[Way, str]]) -> TaskSpec | None:
@@ -26,8 +29,8 @@ def salvaged(data: dict[str, Any], errors: Iterable[tuple[Way, str]]) -> TaskSpe
         around = at(rest, path[:-1])
         if kind == "extra_forbidden" and isinstance(around, dict):
             around.pop(path[-1], None)
-        elif path[0] == "steps" and len(path) > 1 and isinstance(path[1], int):
-            rest["steps"][path[1]] = _NOTHING
+        elif path[0] in _STAND_INS and len(path) > 1 and isinstance(path[1], int):
+            rest[str(path[0])][path[1]] = _STAND_INS[path[0]]
         elif path == ("steps",):
             rest = {key: value for key, value in rest.items() if key not in ("faults", "expect")} | {
                 "steps": [_NOTHING]

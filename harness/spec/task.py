@@ -19,6 +19,7 @@ from harness.spec.parts import (
     binding_of,
 )
 from harness.spec.problems import did_you_mean
+from harness.spec.profiles import PROFILES, USUAL, Limits, TimeoutProfile
 from harness.spec.steps import Step
 
 TAG = r"[A-Za-z][A-Za-z0-9_-]*"
@@ -86,6 +87,11 @@ class TaskSpec(BaseModel):
     tags: tuple[Annotated[str, Field(json_schema_extra={"pattern": f"^{TAG}$"})], ...] = Field(
         (), description="pytest marks and Allure tags: a letter, then letters, digits, `_` and `-`."
     )
+    timeout_profile: TimeoutProfile | None = Field(
+        None,
+        description="`timeout` and `step_timeout` where they are not declared: simple 300 and 30, medium 450 and 45, "
+        "complex 600 and 60, in seconds.",
+    )
     timeout: int = Field(300, ge=10, le=3600, description="The whole task, recovery included, in seconds.")
     step_timeout: int = Field(30, ge=1, le=300, description="One attempt of a step, in seconds.")
     error_recovery: Annotated[Rulebook, BeforeValidator(_with_tuples)] = Field(
@@ -130,6 +136,11 @@ class TaskSpec(BaseModel):
     def place(self) -> tuple[Path, str] | None:
         """The folder it came from, and its file as shown to people; None for a task made in Python."""
         return self._place
+
+    def limits(self, usual: TimeoutProfile = USUAL) -> Limits:
+        """`timeout` and `step_timeout`: as declared, else by the task's profile, else by the `usual` one."""
+        declared = {name: getattr(self, name) for name in Limits._fields if name in self.model_fields_set}
+        return PROFILES[self.timeout_profile or usual]._replace(**declared)
 
     def placed(self, folder: Path, source: str) -> TaskSpec:
         """This task, knowing where it came from."""

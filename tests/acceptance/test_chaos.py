@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -112,8 +113,14 @@ def test_an_interrupted_campaign_writes_what_there_is(project: Project) -> None:
     assert process.stderr is not None
     seen = [process.stderr.readline(), process.stderr.readline()]
     process.send_signal(signal.SIGINT)
+    seen.append(process.stderr.readline())
+    while process.poll() is None:  # whoever presses Ctrl-C once more loses nothing by it
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.02)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, (seen, out, err)
+    assert seen[2] == "interrupted after 2 of 4 trials\n"
     assert seen[1].startswith("2/4 A-QUICK refuse-0: completed")
     found = document(project)
     assert (found["interrupted"], found["totals"]["faulted"]["good"]) == (True, 1)
@@ -125,7 +132,7 @@ def test_a_plan_with_pytest(project: Project) -> None:
     file = plan(project, {**REFUSE, "tasks": "TOUGH", "host": "${inputs.host}", "expect": RECOVERED})
     result = project.run("--faults", file.name, ".", "-v")
     result.assert_outcomes(passed=2)
-    result.stdout.fnmatch_lines(["taskspec faults: small.faults.yaml (1 fault)", "*1 of them recovered*"])
+    result.stdout.fnmatch_lines(["taskspec faults: small.faults.yaml (1 fault, 1 task)", "*1 of them recovered*"])
 
 
 def test_a_plan_under_xdist(project: Project) -> None:
@@ -151,6 +158,13 @@ def test_a_plan_that_cannot_be_read_ends_pytest(project: Project) -> None:
     result = project.run("--faults", plan(project, {"kind": "refus"}).name, ".")
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*faults[[]0[]].kind: not a known kind"])
+
+
+def test_a_fault_at_a_host_that_there_is_not_ends_the_collection(project: Project) -> None:
+    project.task("A", faults=[{**REFUSE, "host": "nosuch.example"}])
+    result = project.run("--collect-only", ".")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*A.task.json:*: faults[[]0[]].host: the task cannot start: this is no host of*"])
 
 
 def test_a_plan_is_not_run_as_a_task(project: Project) -> None:

@@ -47,7 +47,7 @@ def test_the_files_are_not_chosen_again(project: Project, before: int) -> None:
     _renewal(project, checkpoints=[before])
     project.run("--alluredir", "allure").assert_outcomes(passed=1)
     record, steps = _record(project), _allure_steps(project)
-    assert [warning["type"] for warning in record["warnings"]] == ["checkpoint_restored"], record["warnings"]
+    assert [warning["type"] for warning in record["warnings"]] == ["checkpoint_restored", "timeout_escalated"]
     assert record["warnings"][0]["step_index"] == TIMES_OUT
     for number in range(TIMES_OUT):
         times = sum(step.startswith(f"{number}. ") for step in steps)
@@ -74,7 +74,7 @@ def test_the_nearest_of_several_checkpoints_is_taken_and_what_was_remembered_sin
         success_criteria=["mem('first') == 'yes'", "mem('late') == 'yes'"],
     )
     project.run().assert_outcomes(passed=1)
-    (warning,) = _record(project)["warnings"]
+    warning, _ = _record(project)["warnings"]
     assert (warning["type"], warning["checkpoint"]) == ("checkpoint_restored", 2)
 
 

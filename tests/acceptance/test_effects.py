@@ -38,7 +38,7 @@ FILL: tuple[dict[str, Any], ...] = (
 )
 ORDER = len(BUY)
 """Number of the step that orders."""
-LATE = 3
+LATE = 4
 """Seconds after which the order is late."""
 RETRY = {"strategy": "retry", "retry_delay_ms": 100}
 BACKOFF = {"strategy": "exponential_backoff", "max_retries": 2, "retry_delay_ms": 100}
@@ -146,7 +146,9 @@ def _late() -> dict[str, Case]:
         "late-capture": case(1, "failed", "STEP_TIMEOUT", done, **keys),
         "late-skip": case(1, "partial_success", None, done, "step_skipped", rules=skip, **keys),
         # The checkpoint is older than the order, and so is the shop that it puts back: the order is placed again.
-        "late-rewind": case(1, "completed", None, done, "checkpoint_restored", rules=REWIND, spec=BEFORE, **keys),
+        "late-rewind": case(
+            1, "completed", None, done, "checkpoint_restored", "timeout_escalated", rules=REWIND, spec=BEFORE, **keys
+        ),
         # A whole form is submitted by a script of ours, not by a click.
         "late-form": case(1, "completed", None, done, step={"selector": "#checkout-form"}, breaks=keys["breaks"]),
     }
@@ -189,6 +191,7 @@ def _clicked() -> dict[str, Case]:
 
 
 UNKNOWN = "OUTCOME_UNKNOWN"
+WENT_BACK = ("checkpoint_restored", "timeout_escalated")
 BEFORE = {"checkpoints": [ORDER]}
 REWIND = {"on_timeout": "retry_from_checkpoint"}
 CASES = {**_breakdowns(), **_late(), **_killed(), **_clicked()}
@@ -261,7 +264,13 @@ LATE_LATER: dict[str, Any] = {
 }
 KEPT = {
     "KNOWN": case(
-        1, "completed", None, "checkpoint_restored", "effect_already_done", "restore_incomplete", **LATE_LATER
+        1,
+        "completed",
+        None,
+        *WENT_BACK,
+        "effect_already_done",
+        "restore_incomplete",
+        **LATE_LATER,
     ),
     "BLIND": case(1, "failed", "STEP_TIMEOUT", known=False, **LATE_LATER),
 }

@@ -113,6 +113,11 @@ def test_what_cannot_be_is_refused_and_stays_for_no_other_task():
     with pytest.raises(ValueError, match="there is no step 7: A-1 has the steps 0 to 0"), inject({**REFUSE, "step": 7}):
         execute_task(load_task("A-1"))
     assert kinds(execute_task(load_task("A-1"))) == ([], [])
+
+
+def test_one_that_fails_says_why(inject_fault):
+    inject_fault({"kind": "missing", "selector": "a[b="})
+    assert execute_task(load_task("A-1")).final_state == "completed"
 """
 
 
@@ -121,7 +126,15 @@ def test_fixture_block_and_next_task(project: Project) -> None:
     (project.path / "tasks").mkdir()
     task.rename(project.path / "tasks" / task.name)
     (project.path / "test_faults.py").write_text(FIXTURE, "utf-8")
-    project.run("test_faults.py").assert_outcomes(passed=5)
+    result = project.run("test_faults.py")
+    result.assert_outcomes(passed=5, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*- task A-1 -*",
+            "A-1 failed: INVALID_INPUT (action_failed)*",
+            "*hint*Mend the fault `missing` (injected from Python), not the step*",
+        ]
+    )
 
 
 def test_the_fixture_is_told_of(project: Project) -> None:

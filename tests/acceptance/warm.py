@@ -23,6 +23,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
+import harness as package
+
 MODULES = ("pytest", "_pytest.pytester", "harness.pytest_plugin.plugin", "playwright.sync_api", "harness.cli.main")
 """No plugin of pytest that was installed as one: pytest would say that it is too late to rewrite its assertions."""
 ROOT = Path(__file__).parents[2]
@@ -164,6 +166,7 @@ def main() -> None:
     connection.set_inheritable(False)
     for name in MODULES:
         importlib.import_module(name)
+    package.__doc__ = f"{package.__doc__ or ''} PYTEST_DONT_REWRITE"  # else pytest says that it is too late to do so
     if found := serve(connection):
         sys.argv = [str(found["module"]), *found["arguments"]]
         runpy.run_module(str(found["module"]), run_name="__main__", alter_sys=True)

@@ -378,6 +378,29 @@ def test_refusals_are_counted_and_end(run: Any, stage: Stage, scheme: str) -> No
     run(body())
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_refused_websockets_are_counted_and_end(run: Any, stage: Stage, scheme: str) -> None:
+    script = """url => new Promise(done => { const socket = new WebSocket(url);
+        socket.onopen = () => done('open'); socket.onerror = () => done('error') })"""
+
+    async def body() -> None:
+        async with Shop() as shop:
+            fault = {"kind": "refuse", "host": SHOP, "connections": 2}
+            async with play(stage, fault, hosts={SHOP: shop.port}) as one:
+                await one.do(url=f"{scheme}://{OTHER}/saved")
+                await one.arm()
+                url, page = f"{scheme.replace('http', 'ws')}://{SHOP}/socket", one.session._tab.page
+                for count in (1, 2):
+                    assert await page.evaluate(script, url) == "error"
+                    async with asyncio.timeout(20):
+                        while one.counts != [count]:
+                            await asyncio.sleep(0.01)
+                assert await page.evaluate(script, url) == "open"
+                assert one.counts == [2]
+
+    run(body())
+
+
 def test_refusals_by_time_heal(run: Any, stage: Stage) -> None:
     async def body() -> None:
         async with play(stage, {"kind": "refuse", "host": SHOP, "seconds": 1}) as one:

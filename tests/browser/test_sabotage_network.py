@@ -10,12 +10,15 @@ import pytest
 from harness.browser import PlaywrightSession
 from harness.failure import Failure
 from harness.spec.faults.network import NetError
-from tests.browser.stage import SHOP, Stage, failed, passed
+from tests.browser.shop import Shop
+from tests.browser.stage import OTHER, SHOP, Stage, failed, passed
 from tests.browser.striking import strike
 
 pytestmark = pytest.mark.filterwarnings("default")
 OPEN = {"act": "open", "url": f"http://{SHOP}/saved"}
 LOST = Failure("BROWSER_UNRESPONSIVE", "silent")
+OPENS = """url => new Promise(done => { const socket = new WebSocket(url);
+    socket.onopen = () => done('open'); socket.onerror = () => done('error') })"""
 FALLS_UNDER = {
     "address_unreachable": "NET_UNREACHABLE",
     "connection_closed": "NET_CONNECTION_RESET",
@@ -50,6 +53,25 @@ def test_every_network_error(run: Any, stage: Stage, error: str) -> None:
         failure = await failed(session, OPEN, within=2)
         assert failure.code == FALLS_UNDER.get(error, failure.code)
         assert failure.code.startswith("NET_") or error == "blocked_by_client"
+
+    run(body())
+
+
+@pytest.mark.parametrize("fault", [{"kind": "dns"}, {"kind": "abort"}])
+def test_what_is_not_touched(run: Any, stage: Stage, fault: dict[str, Any]) -> None:
+    """As docs/faults.md says."""
+
+    async def body() -> None:
+        async with Shop() as shop:
+            session = await stage.session(hosts={SHOP: shop.port, OTHER: stage.site.port})
+            page = session._tab.page
+            struck = await strike(session, lambda url: not url.endswith(("to=/saved", "/other")), url="*", **fault)
+            await passed(session, {"act": "open", "url": f"http://{OTHER}/redirect?to=/saved"})
+            await passed(session, {"act": "api", "url": f"http://{OTHER}/whoami"})
+            assert await page.evaluate(OPENS, f"ws://{SHOP}/socket") == "open"
+            assert struck.count == 0
+            assert await page.evaluate("fetch('/whoami').then(() => 'ok', () => 'failed')") == "failed"
+            assert struck.count == 1
 
     run(body())
 

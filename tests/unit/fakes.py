@@ -239,6 +239,10 @@ class Theatre:
     agent: Any = field(default_factory=ScriptedAgent)
     ask: Any = None
     repair: Any = None
+    breaker: Any = None
+    """URL -> the circuit of its site."""
+    recovered: list[str] = field(default_factory=list)
+    """URLs whose service was waited for before a retry."""
     find: Any = None
     """The tasks that a task names: id -> Loaded."""
 
@@ -252,7 +256,12 @@ class Theatre:
             Random(0).random,
             ask=self.ask,
             repair=self.repair,
+            recover=self._recover,
+            **({"breaker": self.breaker} if self.breaker else {}),
         )
+
+    async def _recover(self, url: str) -> None:
+        self.recovered.append(url)
 
     def plan(self, **spec: Any) -> Any:
         document = {"task_id": "T-1", "goal": "g", "steps": [{"act": "open", "url": "http://shop.local/"}], **spec}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
-from harness.aftermath import aftermath, disappointments
+from harness.aftermath import aftermath, behind, disappointments, undone
 from harness.failure import Failure, Passed
 from harness.record import MetFault, StepRecord, TaskResult
 from harness.spec.faults import Fault
@@ -91,3 +92,35 @@ def test_what_was_expected_and_did_not_happen(expect: dict[str, Any], reached: b
 def test_nothing_is_expected_of_a_fault_that_never_struck() -> None:
     silent = met(code="NET_DNS", recovered=True)
     assert list(disappointments(silent, aftermath(silent, result()), reached=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("strikes", "healed", "follows"),
+    [
+        ((6.5,), (), True), ((5.0,), (), True), ((4.5,), (), True), ((3.6,), (), False),
+        ((2.0,), (), False), ((2.0,), (4.0,), False), ((2.0,), (8.5,), True),
+        ((), (8.5,), False), ((0.5, 6.9), (), True), ((8.2,), (), False),
+    ],
+)  # fmt: skip
+def test_a_failure_follows_what_struck_in_its_step_or_the_one_before_or_stood_then(
+    strikes: tuple[float, ...], healed: tuple[float, ...], follows: bool
+) -> None:
+    history = (record(0, (0, Passed())), record(1, (3, Passed())), record(2, (4, Passed())), record(3, (7, LATE)))
+    ended = result(record(0, (2, Passed())), *history[1:], failure=LATE)
+    struck = replace(met(*strikes), healed=healed)
+    assert behind(replace(ended, faults=(struck,))) == ((struck,) if follows else ())
+    assert behind(replace(ended, failure=None, faults=(struck,))) == ()
+
+
+def test_a_failure_of_the_first_step_and_one_before_it_follow_what_struck_by_then() -> None:
+    first = result(record(0, (1, LATE)), failure=LATE)
+    assert behind(replace(first, faults=(met(0.2),)))
+    assert behind(replace(result(failure=LATE), faults=(met(0.2),)))
+
+
+def test_a_fault_that_could_not_be_done_is_the_failure() -> None:
+    wrong, other = replace(met(), problem="late"), replace(met(), problem="else")
+    ended = replace(result(record(0, (1, Passed())), failure=LATE), faults=(other, wrong))
+    assert (behind(ended), undone(ended)) == ((wrong,), wrong)
+    assert undone(replace(ended, faults=(other,))) is None
+    assert undone(replace(ended, faults=(met(0.5),))) is None

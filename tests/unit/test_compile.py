@@ -165,6 +165,26 @@ def test_timeouts_are_scaled() -> None:
     assert plan.rulebook.on_element_not_found.patience == 25
 
 
+@pytest.mark.parametrize(
+    ("options", "fields", "limits"),
+    [
+        ({}, {}, (300, 30)),
+        ({}, {"timeout_profile": "medium"}, (450, 45)),
+        ({}, {"timeout_profile": "complex"}, (600, 60)),
+        ({}, {"timeout_profile": "complex", "step_timeout": 5}, (600, 5)),
+        ({"timeout_profile": "complex"}, {}, (600, 60)),
+        ({"timeout_profile": "complex"}, {"timeout": 100}, (100, 60)),
+        ({"timeout_profile": "complex"}, {"timeout_profile": "simple"}, (300, 30)),
+        ({"timeout_profile": "medium", "timeout_scale": 2}, {}, (900, 90)),
+    ],
+)
+def test_a_profile_gives_the_limits_that_are_not_declared(
+    options: dict[str, Any], fields: dict[str, Any], limits: tuple[float, float]
+) -> None:
+    plan = compiled(options, **fields)
+    assert (plan.timeout, plan.step_timeout) == limits
+
+
 FALLBACKS = {"on_element_not_found": {"fallback_selectors": {"#a-${inputs.n}": ["#b-${inputs.n}"]}}}
 
 

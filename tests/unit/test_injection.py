@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.api import inject_network_failure
 from harness.injection import InjectionError, Pending, check, fault_of
 from harness.settings import ChannelSettings, ServiceSettings, Settings
 from harness.spec.faults import Refuse
@@ -83,9 +85,41 @@ def test_an_injection_is_for_the_next_task_unless_it_stands() -> None:
     assert pending.look() == ()
 
 
+PROJECT = """
+[tool.harness.services.demo]
+command = ["x"]
+hosts = {"Shop.local" = 1, "bank.local" = 2}
+health = "http://shop.local/"
+"""
+
+
+def test_a_network_failure_is_one_fault_of_all_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text(PROJECT, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    with inject_network_failure(2000) as one, inject_network_failure(2000, step=3) as other:
+        assert [fault.target for fault in one.faults] == ["shop.local", "bank.local"]
+        assert len({fault.id for fault in one.faults}) == 1
+        assert {fault.id for fault in one.faults}.isdisjoint(fault.id for fault in other.faults)
+    with inject_network_failure(2000, host="shop.local") as alone:
+        assert [fault.id for fault in alone.faults] == [""]
+
+
 def test_clear_takes_all_away() -> None:
     pending, fault = Pending(), fault_of(REFUSE)
     with pending.add(fault):
         pending.add(fault)
         pending.clear()
         assert pending.look() == ()
+
+
+def test_a_text_is_no_fault() -> None:
+    with pytest.raises(InjectionError) as caught:
+        fault_of("refuse")  # type: ignore[arg-type]
+    assert str(caught.value).startswith("'refuse' is no fault: expected a mapping such as {'kind': 'refuse', ...}")
+
+
+def test_a_network_failure_of_a_host_that_there_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pyproject.toml").write_text(PROJECT, "utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InjectionError, match=r"there is no host `nope\.example` in .*; known: shop\.local, bank"):
+        inject_network_failure(host="nope.example")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from harness.failure import Effect, Failure, Passed
-from harness.record import Rewound, StepRecord, TaskResult
+from harness.record import MetFault, Rewound, StepRecord, TaskResult
 from harness.recovery import Repair, Trust
+from harness.spec.faults import BrowserKill, Fault, Missing, Status
 from harness.warn import warnings
 from tests.unit.reporting.sample import START, attempt, step
 
@@ -31,6 +34,8 @@ def test_a_rewind_is_told_with_its_cause() -> None:
 
 
 def test_a_new_browser_and_what_differs_are_told_too() -> None:
+    back = record(LATE, rewound=Rewound(0, stretch=1.5))
+    assert told(back)[1:] == [("timeout_escalated", "`timeout` and `step_timeout` are 1.5 times as long from here on")]
     back = record(LATE, rewound=Rewound(0, ("#qty: was '2', is '1'",), restart=True))
     assert [kind for kind, _ in told(back)] == ["browser_restarted", "checkpoint_restored", "restore_incomplete"]
     assert told(back)[2][1] == "1 difference to the checkpoint: #qty: was '2', is '1'"
@@ -79,3 +84,42 @@ def test_steps_done_again_count_once() -> None:
     history = (record(Passed(), index=0), record(LATE, index=1, rewound=Rewound(0)), record(Passed(), index=0))
     result = TaskResult("T", "T", "failed", history, START, 1.0, 2)
     assert result.steps_completed == 1
+
+
+GONE = Missing(id="gone", selector=".item")
+
+
+@pytest.mark.parametrize(
+    ("met", "words"),
+    [
+        (
+            MetFault("n/gone", GONE.placed("n.faults.yaml:5"), 1, (1.5,), steps=(2,)),
+            "gone (missing .item from step 0 on, n.faults.yaml:5): struck once in step 2 at 1.5 s",
+        ),
+        (MetFault("gone", GONE, 1, (1.5,)), "gone (missing .item from step 0 on): struck once at 1.5 s"),
+        (
+            MetFault("status-0", Status(url="*", status=503), 4, (0.3,) * 4, steps=(1, 1, 1, 1)),
+            "status * from step 0 on, status 503: struck 4 times, first in step 1 at 0.3 s",
+        ),
+        (
+            MetFault("browser_kill-0", BrowserKill(step=1, delay=1.5).placed("t.yaml:7"), why="it ended before"),
+            "browser_kill at step 1, delay 1.5 (t.yaml:7): never struck: it ended before",
+        ),
+        (
+            MetFault("k", BrowserKill(act="click"), problem="it is down"),
+            "browser_kill at click steps from step 0 on: it is down",
+        ),
+        (MetFault("k", BrowserKill(times=2)), "browser_kill from step 0 on, times 2: never struck"),
+        (
+            MetFault("s", Status(url="*", status=500, body="x" * 99)),
+            f"status * from step 0 on, status 500, body {'x' * 40}…: never struck",
+        ),
+    ],
+)
+def test_a_fault_says_its_name_what_it_is_where_it_stands_and_what_became_of_it(met: MetFault, words: str) -> None:
+    assert met.describe() == words
+
+
+def test_a_fault_keeps_its_own_title() -> None:
+    faults: list[Fault] = [GONE, BrowserKill()]
+    assert [fault.title for fault in faults] == ["gone", "browser_kill"]

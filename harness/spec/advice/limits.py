@@ -13,14 +13,14 @@ from harness.spec.task import TaskSpec
 
 def limit_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Step limits over the task's, waits over their step's, a budget over the task's time."""
-    whole = spec.timeout
-    if "step_timeout" in spec.model_fields_set and spec.step_timeout > whole:
-        yield _over(("step_timeout",), spec.step_timeout, "the task's `timeout`", whole, origin)
+    whole = spec.limits().timeout
+    if "step_timeout" in spec.model_fields_set and spec.limits().step_timeout > whole:
+        yield _over(("step_timeout",), spec.limits().step_timeout, "the task's `timeout`", whole, origin)
     for path, step in steps_of(spec):
         if step.timeout is not None and step.timeout > whole:
             yield _over((*path, "timeout"), step.timeout, "the task's `timeout`", whole, origin)
         if isinstance(step, Wait) and not declares_failure(spec):
-            yield from _long_wait(path, step, spec.step_timeout, origin)
+            yield from _long_wait(path, step, spec.limits().step_timeout, origin)
     most = spec.budget.max_seconds
     if most is not None and most > whole:
         yield _over(("budget", "max_seconds"), most, "the task's `timeout`", whole, origin)

@@ -23,7 +23,7 @@ def wait_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 def _elements(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """`wait_seconds` is cut off at the limit of the attempt it is a part of."""
     rule: Any = spec.error_recovery.on_element_not_found
-    longest = max([spec.step_timeout, *(step.timeout or 0 for _, step in steps_of(spec))])
+    longest = max([spec.limits().step_timeout, *(step.timeout or 0 for _, step in steps_of(spec))])
     for name in ("wait_seconds", "fallback_wait_seconds"):
         if name in rule.model_fields_set and getattr(rule, name) > longest:
             path: Way = ("error_recovery", "on_element_not_found", name)
@@ -44,8 +44,10 @@ def _retries(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 
 def _too_long(path: Way, seconds: float, spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    if seconds >= spec.timeout:
-        message = f"the waits before its retries add up to {seconds:g} s, and the task may take {spec.timeout} s"
+    if seconds >= spec.limits().timeout:
+        message = (
+            f"the waits before its retries add up to {seconds:g} s, and the task may take {spec.limits().timeout} s"
+        )
         yield origin.problem(path, message, hint="the last of them is never made", severity="warning")
 
 
@@ -55,7 +57,7 @@ def _faults(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         return
     for number, fault in enumerate(spec.faults):
         seconds = getattr(fault, "seconds", None)
-        if "seconds" in fault.model_fields_set and seconds is not None and seconds >= spec.timeout:
-            message = f"the fault lasts {seconds:g} s, the task at most {spec.timeout} s: it is never over"
+        if "seconds" in fault.model_fields_set and seconds is not None and seconds >= spec.limits().timeout:
+            message = f"the fault lasts {seconds:g} s, the task at most {spec.limits().timeout} s: it is never over"
             hint = "shorten it, or declare in `expect` how the task fails"
             yield origin.problem(("faults", number, "seconds"), message, hint=hint, severity="warning")

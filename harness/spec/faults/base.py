@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 LONGEST = 3600
 """Seconds that anything in a fault may last."""
@@ -44,6 +46,24 @@ class FaultBase(Frozen):
     )
     expect: FaultExpect = Field(FaultExpect(), description="What the task is to make of it: `code`, `recovered`.")
 
+    _source: str = PrivateAttr("")
+
+    @property
+    def source(self) -> str:
+        """The file and line that it is declared in, as shown to people; empty for one that was made in Python."""
+        return self._source
+
+    def placed(self, source: str) -> Self:
+        """A copy of it that knows where it is declared."""
+        copy = self.model_copy()
+        copy._source = source  # noqa: SLF001 - its own
+        return copy
+
+    @property
+    def title(self) -> str:
+        """What people call it: its id; without one, its kind."""
+        return self.id or self.kind
+
     @property
     def target(self) -> str:
         """What it strikes."""
@@ -68,19 +88,28 @@ class FaultBase(Frozen):
     def describe(self) -> str:
         """One line for people: what it is, what it strikes, and when."""
         how = self.model_dump(exclude_none=True, exclude_defaults=True, exclude=set(_TOLD))
-        keys = ", ".join(f"{name} {value}" for name, value in how.items())
-        place = f"step {self.step}"
+        what = self.kind if self.target == self.kind else f"{self.kind} {self.target}"
+        return ", ".join([f"{what} {self._when()}", *(f"{name} {_short(value)}" for name, value in how.items())])
+
+    def _when(self) -> str:
+        """`at step 2`, `from step 2 on`."""
         if act := getattr(self, "act", None):
-            place = f"{act} steps from {place}"
-        return f"{self.kind} {self.target} at {place}".replace(f"{self.kind} {self.kind}", self.kind) + (
-            f" ({keys})" if keys else ""
-        )
+            return f"at {act} steps from step {self.step} on"
+        ends_at_once = isinstance(self, StepFault) and "seconds" not in type(self).model_fields
+        once = ends_at_once and (self.most, self.nth, self.probability, self.after) == (1, 1, 1, 0)
+        return f"at step {self.step}" if once else f"from step {self.step} on"
 
     @model_validator(mode="after")
     def _has_a_window(self) -> FaultBase:
         if self.until is not None and self.until <= self.after:
             raise ValueError("`until` must be later than `after`: else there is no time in which it strikes")
         return self
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, float):
+        return f"{value:g}"
+    return f"{value[:40]}…" if isinstance(value, str) and len(value) > 40 else value
 
 
 _TOLD = frozenset(

@@ -139,7 +139,9 @@ class Status(RequestFault):
     kind: Literal["status"] = "status"
     status: int = Field(ge=200, le=599, description="What is answered, as an HTTP status.")
     retry_after: float | None = Field(None, ge=0, le=LONGEST, description="`Retry-After` of the answer, in seconds.")
-    body: str = Field("", max_length=100_000, description="Body of the answer, as text.")
+    body: str = Field(
+        "", max_length=100_000, description="Body of the answer, as text; without it, a line that names the fault."
+    )
 
     @model_validator(mode="after")
     def _may_have_a_body(self) -> Status:

@@ -15,7 +15,9 @@ from pydantic import ValidationError
 from harness.agents import Agents, ScriptedAgent
 from harness.agents.monkey import Monkey
 from harness.failure import Failed, Failure
+from harness.resilience.breaker import Breaker
 from harness.settings import AgentSettings
+from tests.unit.fakes import FakeClock
 
 MODULE = """
 class Nobody:
@@ -176,3 +178,40 @@ def test_every_task_of_a_run_has_an_agent_of_its_own_or_its_own_steps(root: Path
 
     assert asyncio.run(main()) == ["hello", "its own", "hello", "hello"]
     assert sys.modules["registry_case"].closed == ["hello", "hello"]
+
+
+FAILING = """
+class Agent:
+    asked = 0
+
+    def propose(self, plan, history, observe):
+        Agent.asked += 1
+        raise RuntimeError("no idea")
+"""
+
+
+def test_an_agent_that_fails_five_times_in_a_row_is_not_asked_for_a_while(root: Path) -> None:
+    (root / "registry_case.py").write_text(FAILING, "utf-8")
+    clock = FakeClock()
+    breaker = Breaker("agent:mine", now=clock.now)
+    registry = Agents({"mine": AgentSettings(python="registry_case:Agent")}, root, lambda _: breaker)
+    codes = [asyncio.run(_proposal_of(registry)).code for _ in range(7)]
+    assert codes == ["AGENT_FAILED"] * 5 + ["AGENT_UNAVAILABLE"] * 2
+    assert sys.modules["registry_case"].Agent.asked == 5
+    refused = asyncio.run(_proposal_of(registry))
+    assert "Agent `mine` was not asked: circuit agent:mine is open after 5 failures in a row" in refused.message
+    assert refused.details["last_error"] == "AGENT_FAILED"
+    clock.time = 30
+    assert asyncio.run(_proposal_of(registry)).code == "AGENT_FAILED"  # the probe
+
+
+async def _proposal_of(registry: Agents) -> Failure:
+    agent = registry.agent("mine")
+    plan = cast("Any", SimpleNamespace(key="T", agent="mine"))
+    try:
+        await agent.propose(plan, (), cast("Any", None))
+    except Failed as failed:
+        return failed.failure
+    finally:
+        await agent.close()
+    raise AssertionError("it proposed a step")

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from harness.browser.call_log import CallLog
-from harness.browser.liveness import ENDING_SECONDS, PROMPT, dead, lost, performed, who_answers
+from harness.browser.liveness import DYING_SECONDS, ENDING_SECONDS, PROMPT, dead, lost, performed, who_answers
 from harness.browser.scene import LOOK_SECONDS, OVERTIME, SHORTEST_LOOK, Scene
 from harness.failure import Effect
 from harness.resilience import Deadline
@@ -26,7 +26,7 @@ class World:
 
     def __init__(self, **changes: Any) -> None:
         self.clock = FakeClock()
-        self.page_open, self.browser_ends, self.driver = True, float("inf"), True
+        self.page_open, self.browser_ends, self.driver_ends = True, float("inf"), float("inf")
         self.page_after: float | None = 0.0
         self.browser_after: float | None = 0.0
         self.pages: list[str] = []
@@ -53,7 +53,7 @@ class World:
         )
         given = {"until": Deadline(0.0), "acts": True, **fields}
         control = SimpleNamespace(send=self.send)
-        parts = (page, self, self, control, lambda: self.driver, self.clock, False)
+        parts = (page, self, self, control, lambda: self.clock.time < self.driver_ends, self.clock, False)
         names = ("page", "watch", "chromium", "control", "driver_alive", "clock", "policed")
         return Scene(**cast("dict[str, Any]", dict(zip(names, parts, strict=True)) | given))
 
@@ -62,7 +62,7 @@ class World:
     ("changes", "text", "code"),
     [
         ({}, "", None),
-        ({"driver": False, "browser_ends": -1.0, "crashed": True}, CLOSED, "DRIVER_GONE"),
+        ({"driver_ends": -1.0, "browser_ends": -1.0, "crashed": True}, CLOSED, "DRIVER_GONE"),
         ({"browser_ends": -1.0, "crashed": True}, CLOSED, "BROWSER_CRASHED"),
         ({"crashed": True, "page_open": False}, CLOSED, "PAGE_CRASHED"),
         ({}, "Locator.click: Target crashed", "PAGE_CRASHED"),
@@ -102,6 +102,21 @@ def test_a_closed_page_may_be_the_first_sign_of_a_browser_that_ends(
     pages: list[str], ends: float, code: str, waited: float
 ) -> None:
     world = World(page_open=False, pages=pages, browser_ends=ends)
+    failure = asyncio.run(lost("", world.scene()))
+    assert failure is not None
+    assert failure.code == code
+    assert world.clock.time == pytest.approx(waited, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("driver_ends", "code", "waited"),
+    [(0.05, "DRIVER_GONE", 0.05), (float("inf"), "BROWSER_CRASHED", DYING_SECONDS)],
+    ids=["the driver dies too", "the browser alone"],
+)
+def test_a_browser_that_is_gone_may_be_the_first_sign_of_a_driver_that_was_killed(
+    driver_ends: float, code: str, waited: float
+) -> None:
+    world = World(browser_ends=-1.0, driver_ends=driver_ends)
     failure = asyncio.run(lost("", world.scene()))
     assert failure is not None
     assert failure.code == code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -105,6 +106,34 @@ def test_a_gate_decides_alone(tmp_path: Path) -> None:
     assert campaign(tmp_path, worse, strict).unmet == ("gate recovery: 0.5 (2 of 4), wanted at least 0.51",)
 
 
+def test_no_threshold_makes_up_for_a_trial_that_tests_nothing(tmp_path: Path) -> None:
+    class Void(Runner):
+        def __call__(self, plan: Plan) -> TaskResult:
+            kind = plan.faults[0].kind if plan.faults else ""
+            if kind == "refuse":
+                raise OSError("no more processes")
+            result = super().__call__(plan)
+            never = tuple(replace(each, count=0, strikes=()) for each in result.faults)
+            return replace(result, faults=never) if kind == "slow" else result
+
+    lenient = FAULTS + "gate: {clean: 0}\n"
+    assert campaign(tmp_path, Void(page_crash=(CRASHED, None)), lenient, trials=1).unmet == (
+        "A refuse-0 (trial 0, seed 5): OSError: no more processes",
+        "A slow-2 (trial 0, seed 5): the fault never struck",
+    )
+
+
+def test_a_fault_that_failed_fails_the_gate(tmp_path: Path) -> None:
+    class Broken(Runner):
+        def __call__(self, plan: Plan) -> TaskResult:
+            result = super().__call__(plan)
+            broken = (replace(each, problem="it is down") for each in result.faults)
+            return replace(result, faults=tuple(broken))
+
+    text = "faults: [{tasks: A, kind: page_crash, expect: {recovered: true}}]\ngate: {clean: 1}\n"
+    assert campaign(tmp_path, Broken(), text, trials=1).unmet == ("A page_crash-0 (trial 0, seed 5): it is down",)
+
+
 def test_a_gate_needs_something_to_measure(tmp_path: Path) -> None:
     text = "faults: [{tasks: A, kind: page_crash}]\ngate: {recovery: 0.5}\n"
     assert campaign(tmp_path, AS_EXPECTED, text).unmet == (
@@ -118,6 +147,27 @@ def test_an_interrupted_campaign_keeps_what_was_done(tmp_path: Path) -> None:
     assert [len(cell.trials) for cell in found.cells] == [1, 0, 0, 0]
     assert found.cells[1].passed.share is None
     assert shown(found)
+    assert markdown(found).startswith("# Campaign small: interrupted after 2 of 12 trials\n")
+
+
+def test_what_was_not_tried_is_not_called_none(tmp_path: Path) -> None:
+    running = Running(plan(tmp_path), made(tmp_path), Size(1, 0, 5), "run", tmp_path)
+    list(running.trials(Runner()))
+    text = shown(running.document(START, START, artifacts="errors", interrupted=False))
+    assert "artifacts: no task failed, nothing to keep\n" in text
+    assert "clean trials that pass: not tried\n" in text
+    nothing = shown(Running(plan(tmp_path), made(tmp_path), Size(1, 1, 5), "run", tmp_path).document(
+        START, START, artifacts="errors", interrupted=True
+    ))  # fmt: skip
+    assert "recovered: no such fault struck\nclassified: no fault struck that declares a code\n" in nothing
+    assert "struck: none was tried\n" in nothing
+
+
+def test_a_campaign_knows_whether_it_ends_services(tmp_path: Path) -> None:
+    kill = "faults: [{tasks: A, kind: service_killed, service: demo}]\n"
+    sizes = (Size(1, 1, 5), "run", tmp_path)
+    assert not Running(plan(tmp_path), made(tmp_path), *sizes).ends_services
+    assert Running(plan(tmp_path, kill), made(tmp_path, kill), *sizes).ends_services
 
 
 def test_the_document_is_that_of_its_schema(tmp_path: Path) -> None:

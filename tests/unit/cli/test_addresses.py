@@ -29,11 +29,6 @@ def told(folder: Path, text: str, around: Settings | None = None) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("faults: [{kind: refuse, host: shop.locl, connections: 1}]", "faults[0].host: the task cannot start"),
-        ("faults: [{kind: refuse, host: shop.locl, connections: 1}]", "; did you mean `shop.local`?"),
-        ("faults: [{kind: hang, url: 'http://shop.locl/*'}]", "faults[0].url: the task cannot start"),
-        ("faults: [{kind: hang, url: 'http://shop.locl/*'}]", "; did you mean `shop.local`?"),
-        ("inputs: {h: bnk.local}\nfaults: [{kind: refuse, host: '${inputs.h}', seconds: 1}]", "faults[0].host"),
         (
             "  - {act: open, url: 'http://shop.locl/'}",
             "4 steps[1].url: shop.locl is no host of [tool.harness.services]",
@@ -51,12 +46,8 @@ def test_a_host_that_is_nearly_one_of_the_services_is_told(tmp_path: Path, text:
 @pytest.mark.parametrize(
     "text",
     [
-        "faults: [{kind: refuse, host: SHOP.local, connections: 1}, {kind: hang, url: '*/api'}]",
-        "faults: [{kind: hang, url: 'http://shop*'}, {kind: hang, url: 'http://*/x'}]",
         "  - {act: open, url: 'http://example.test/'}\n  - {act: open, url: 'http://node2.test/'}",
         "  - {act: open, url: /cart}\n  - {act: open, url: 'http://${memory.host}/'}",
-        "parametrize: {h: [shop.locl, bank.local]}\nfaults: [{kind: refuse, host: '${param.h}', seconds: 1}]",
-        "faults: [{kind: refuse, host: x.y, seconds: 1}]\nexpect: {final_state: failed, code: INVALID_INPUT}",
     ],
 )
 def test_what_is_in_order_or_not_known_is_left_alone(tmp_path: Path, text: str) -> None:
@@ -64,5 +55,5 @@ def test_what_is_in_order_or_not_known_is_left_alone(tmp_path: Path, text: str) 
 
 
 def test_without_services_and_with_a_base_url_nothing_is_known(tmp_path: Path) -> None:
-    text = HEAD + "  - {act: open, url: shop.locl/}\nfaults: [{kind: refuse, host: a.b, seconds: 1}]\n"
+    text = HEAD + "  - {act: open, url: shop.locl/}\n"
     assert told(tmp_path, text, Settings(base_url="http://shop.local/")) == []

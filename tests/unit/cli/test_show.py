@@ -148,9 +148,8 @@ def test_each_attempt_says_how_it_went(tmp_path: Path) -> None:
     ]  # fmt: skip
     lines = shown(tmp_path / "T", steps, step_index=2, warnings=warnings)
     place = lines.index("  steps:")
-    assert lines[place + 1 : place + 8] == [
-        "      0  click  #s0  FAILED",
-        "      0  click  #s0  ok",
+    assert lines[place + 1 : place + 7] == [
+        "      0  click  #s0  ok  2 attempts",
         "      1  click  #s1  skipped",
         "  >   2  click  #s2  FAILED",
         "         went back from step 2 to the checkpoint before step 1",
@@ -169,11 +168,25 @@ def test_a_choice_that_failed_is_a_line_of_the_steps(tmp_path: Path) -> None:
 def test_what_the_failure_found_is_told(tmp_path: Path) -> None:
     assertion = {"expression": "e", "expected": None, "actual": "one\ntwo", "diff": ""}
     context = {"assertion": assertion, "matches": ["<a>1</a>", "<a>2</a>"]}
-    lines = shown(tmp_path / "T", [], context=context, faults=["shop.local is refused"])
+    refused = {"id": "f", "title": "f", "kind": "refuse", "text": "shop.local is refused", "behind": True, "struck": 1}
+    lines = shown(tmp_path / "T", [], context=context, faults=[refused])
     text = "\n".join(lines)
     assert "  expected: null\n  actual:   one\n    two\n" in text
     assert "  matches:\n    <a>1</a>\n    <a>2</a>\n" in text
     assert "  faults injected:\n    shop.local is refused\n" in text
+    assert lines[0].endswith(", after injected fault f")
+
+
+def test_a_fault_that_could_not_be_done_is_the_failing_line(tmp_path: Path) -> None:
+    wrong = {"id": "f", "title": "f", "kind": "covered", "target": "#x", "problem": "no", "behind": True}
+    lines = shown(tmp_path / "T", [step(0)], faults=[wrong])
+    assert lines[0].endswith(", because injected fault f could not be done")
+    assert "  >   1  fault  covered #x  FAILED" in lines
+
+
+def test_criteria_stand_at_the_end(tmp_path: Path) -> None:
+    lines = shown(tmp_path / "T", [step(2), step(3, "ATTEMPT 1: FAILED - no")], step_index=3)
+    assert "  > end  click  #s3  FAILED" in lines
 
 
 def test_what_is_not_of_the_last_run_is_marked(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_goes_back_to_the_nearest_checkpoint_and_on_from_there() -> None:
     result = play(theatre, checkpoints=[0, 2])
     assert acts(theatre) == ["#a", "#b", "#c", "#d", "#c", "#d"]
     assert result.final_state == "completed"
-    assert types(result) == ["checkpoint_restored"]
+    assert types(result) == ["checkpoint_restored", "timeout_escalated"]
     assert result.warnings[0].details["checkpoint"] == 2
     assert [restart for _, restart in theatre.session.restored] == [False]
 
@@ -109,8 +109,8 @@ def test_differences_after_restoring_are_told() -> None:
     theatre.session.restoring = ("#qty: 'saved' 2, is 1",)
     result = play(theatre, checkpoints=[1])
     assert result.ok
-    assert types(result) == ["checkpoint_restored", "restore_incomplete"]
-    assert result.warnings[1].details["differences"] == ["#qty: 'saved' 2, is 1"]
+    assert types(result) == ["checkpoint_restored", "timeout_escalated", "restore_incomplete"]
+    assert result.warnings[2].details["differences"] == ["#qty: 'saved' 2, is 1"]
 
 
 def test_a_page_that_cannot_be_restored_ends_the_task() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from harness.failure import Effect, Failure, Passed
 from tests.unit.engine.test_checkpoints import acts, click, play, types
 from tests.unit.fakes import Theatre
 
 CRASH = Failure("BROWSER_CRASHED", "gone", tainted=True)
 HUNG = Failure("PAGE_UNRESPONSIVE", "hung", tainted=True)
+PAGE_CRASH = Failure("PAGE_CRASHED", "crashed", tainted=True)
 RESET = Failure("NET_CONNECTION_RESET", "reset", details={"method": "POST"}, effect=Effect.POSSIBLE)
 ASKED = Failure("CHANNEL_UNREADABLE", "nothing listens")
 
@@ -51,6 +56,33 @@ def test_every_hang_in_a_step_counts() -> None:
     assert acts(theatre) == ["#a"] * 3
     assert result.failure is not None
     assert "permanent" in result.failure.message
+
+
+def test_a_page_that_crashes_after_it_hung_has_remedies_of_its_own() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), HUNG, PAGE_CRASH]
+    result = play(theatre, error_recovery={})
+    assert result.ok
+    assert acts(theatre) == ["#a", "#b", "#b", "#b", "#c", "#d"]
+    assert theatre.session.renewed == 2
+
+
+@pytest.mark.parametrize("others", ["innocent", "shared"])
+def test_a_loss_that_others_may_have_made_has_remedies_of_its_own(others: str) -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), PAGE_CRASH, replace(PAGE_CRASH, details={others: True})]
+    result = play(theatre, error_recovery={})
+    assert result.ok
+    assert acts(theatre) == ["#a", "#b", "#b", "#a", "#b", "#c", "#d"]
+
+
+def test_a_page_that_crashes_twice_in_a_step_is_opened_again_once() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), PAGE_CRASH, PAGE_CRASH]
+    result = play(theatre, error_recovery={})
+    assert acts(theatre) == ["#a", "#b", "#b"]
+    assert result.failure is not None
+    assert result.failure.code == "PAGE_CRASHED"
 
 
 def test_what_may_have_been_posted_is_gone_back_over_once_where_all_is_put_back() -> None:

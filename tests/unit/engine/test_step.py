@@ -105,6 +105,17 @@ def test_a_page_that_an_earlier_step_opened_in_vain_is_asked_for_again_before_th
     assert [step.selector for _, step, *_ in theatre.session.acts] == ["#p", "#a", "#a"]
 
 
+def test_a_page_that_a_write_opened_in_vain_is_not_asked_for_again() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), Failure("HTTP_SERVER_ERROR", "HTTP 500", "#a", OPENED_BEFORE, tainted=True)]
+    steps = [{"act": "click", "selector": "#p", "effect": "write"}, {"act": "click", "selector": "#a"}]
+    result = play(theatre, steps=steps)
+    assert [step.selector for _, step, *_ in theatre.session.acts] == ["#p", "#a"]
+    assert theatre.session.renewed == 0
+    assert result.failure is not None
+    assert "step 0, a write, opened its page: it is not asked for again" in result.failure.message
+
+
 def test_the_answer_to_a_post_is_not_asked_for_again() -> None:
     theatre = Theatre()
     broken = Failure("HTTP_SERVER_ERROR", "HTTP 500", "#a", {**OPENED_BEFORE, "method": "POST"})

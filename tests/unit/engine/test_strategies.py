@@ -126,3 +126,10 @@ def test_on_precondition_fail_aborts_with_evidence() -> None:
     assert result.final_state == "aborted"
     assert theatre.session.wanted is not None
     assert theatre.session.wanted.screenshot
+
+
+def test_a_server_that_asks_for_less_waits_as_long_as_the_rule_says() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("HTTP_RATE_LIMITED", "HTTP 429", retry_after=0.2)] * 2
+    result = play(theatre, {"on_network_error": {"max_retries": 2}})
+    assert (times(theatre), result.ok) == ([0, 1, 2], True)

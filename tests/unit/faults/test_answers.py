@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from harness.faults.answers import NOISE
+from harness.faults.answers import NOISE, status_answer
 from harness.faults.gate import Gate, Site
 from harness.spec.faults import Fault
 from tests.unit.faults.conftest import ManualClock, talk, until
@@ -109,7 +109,7 @@ async def heard(gate: Gate, request: bytes = GET) -> tuple[bytes, bool]:
         ),
         ({"kind": "status", "status": 204}, (b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", False)),
         (
-            {"kind": "status", "status": 599},
+            {"kind": "status", "status": 599, "body": ""},
             (
                 (
                     b"HTTP/1.1 599 Status\r\nConnection: close\r\nContent-Length: 0\r\n"
@@ -278,6 +278,11 @@ def test_a_site_that_is_down_resets_the_connection(kind: str) -> None:
         await gate.close()
 
     asyncio.run(main())
+
+
+def test_a_status_without_a_body_says_who_did_it() -> None:
+    answered = status_answer(FAULT.validate_python({"kind": "status", "url": "*", "status": 503, "id": "<b>"}), None)
+    assert answered.endswith(b"\r\n\r\n<!doctype html><title>503</title><p>503, injected by fault &lt;b&gt;</p>\n")
 
 
 @pytest.mark.parametrize("status", [204, 205, 304])

@@ -306,6 +306,88 @@ def test_a_healing_that_the_end_interrupts_is_done_all_the_same() -> None:
     asyncio.run(main())
 
 
+class Halting(Recorder):
+    """Hands that alter something at once, and can undo it only when they `go` on; with `broken`, they fail then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.half, self.go = asyncio.Event(), asyncio.Event()
+
+    async def strike(self, strike: Strike) -> Heal | None:
+        self.did.append("altered")
+        self.half.set()
+        await self.go.wait()
+        return await super().strike(strike)
+
+
+@asynccontextmanager
+async def halfway(*faults: Mapping[str, Any]) -> AsyncIterator[tuple[Play, Halting]]:
+    """The last fault is half-way with its strike."""
+    async with play(*faults, {"kind": "environment_altered", "path": "a", "value": 1, "delay": 1}) as one:
+        hands = Halting()
+        one.injector._where = Where(one.network, hands, hands)
+        await one.step(0)
+        await one.clock.sleeper()
+        await one.clock.advance(1)
+        await hands.half.wait()
+        yield one, hands
+
+
+def test_a_strike_that_the_end_interrupts_is_done_to_its_end_and_healed() -> None:
+    async def main() -> None:
+        async with halfway() as (one, hands):
+            closing = asyncio.create_task(one.injector.close())
+            await one.clock.advance(0)
+            assert not closing.done()
+            hands.go.set()
+            await closing
+            assert hands.did == ["altered", "strike environment_altered", "heal environment_altered"]
+            [met] = one.injector.met()
+            assert (met.count, len(met.healed), met.problem) == (1, 1, "")
+
+    asyncio.run(main())
+
+
+def test_a_strike_whose_step_is_interrupted_is_done_to_its_end_and_healed() -> None:
+    async def main() -> None:
+        async with play({"kind": "environment_altered", "path": "a", "value": 1, "seconds": 5}) as one:
+            hands = Halting()
+            one.injector._where = Where(one.network, hands, hands)
+            step = asyncio.create_task(one.step(0))
+            await hands.half.wait()
+            step.cancel()
+            await asyncio.gather(step, return_exceptions=True)
+            hands.go.set()
+            await one.injector.close()
+            assert hands.did == ["altered", "strike environment_altered", "heal environment_altered"]
+            assert one.clock.sleepers == []
+
+    asyncio.run(main())
+
+
+def test_a_strike_that_fails_at_the_end_of_the_task_is_told() -> None:
+    async def main() -> None:
+        async with halfway() as (one, hands):
+            hands.broken = True
+            asyncio.get_running_loop().call_later(0.01, hands.go.set)
+            await one.injector.close()
+            assert [each.problem for each in one.injector.met()] == ["it is down"]
+
+    asyncio.run(main())
+
+
+def test_a_strike_that_does_not_end_keeps_no_other_from_healing_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.faults.injector.STRIKE_SECONDS", 0.05)
+
+    async def main() -> None:
+        async with halfway({"kind": "missing", "selector": "#a"}) as (one, _):
+            await one.injector.close()
+            assert one.hands.did == ["strike missing", "heal missing"]
+            assert [each.problem for each in one.injector.met()] == ["", "its strike did not end within 0.05 s"]
+
+    asyncio.run(main())
+
+
 def test_what_cannot_strike_is_raised_and_what_cannot_heal_is_kept() -> None:
     async def main() -> None:
         async with play({"kind": "missing", "selector": "#a"}) as one:
@@ -425,5 +507,23 @@ def test_a_strike_that_nobody_noticed_is_claimed_by_no_later_loss() -> None:
             for index in range(3):
                 await one.step(index)
             assert not one.injector.claim()
+
+    asyncio.run(main())
+
+
+def test_each_strike_knows_its_step_and_one_that_never_came_says_why() -> None:
+    async def main() -> None:
+        reset = {"kind": "reset", "url": "http://shop.local/*"}
+        later = {"kind": "page_crash", "step": 9}
+        waits = {"kind": "page_crash", "delay": 90}
+        async with play(reset, later, waits) as one:
+            await one.step(0)
+            await one.step(1)
+            assert await one.get() == b"reset"
+            await one.clock.sleeper()
+            met = one.injector.met()
+        assert (met[0].steps, met[0].why) == ((1,), "")
+        assert met[1].why == "step 9 was never reached"
+        assert met[2].why == "the task ended before its `delay` of 90 s was over"
 
     asyncio.run(main())

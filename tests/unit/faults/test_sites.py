@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 
 from harness.failure import Failed, Failure
 from harness.faults import SiteHands
+from harness.faults.stranger import Stranger
 from harness.ports import Heal, Strike
 from harness.spec.faults import Fault
 from tests.unit.faults.conftest import refuses, talk
@@ -79,6 +80,34 @@ def test_a_port_that_somebody_has_taken_already() -> None:
         with socket.create_server(("127.0.0.1", second)), pytest.raises(Failed, match="somebody else was faster"):
             await strike(FakeSites((first, second)), [], kind="port_taken", seconds=5)
         assert await refuses(first)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("rounds", range(8))
+def test_a_stranger_who_is_called_back_on_his_way_holds_no_port(rounds: int) -> None:
+    ports = free_ports(2)
+
+    async def main() -> None:
+        coming = asyncio.create_task(Stranger.at(ports))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        coming.cancel()
+        came = await asyncio.gather(coming, return_exceptions=True)
+        if isinstance(came[0], Stranger):
+            await came[0].leave()
+        assert all([await refuses(port) for port in ports])
+
+    asyncio.run(main())
+
+
+def test_a_stranger_who_meets_what_is_no_port_holds_none() -> None:
+    [port] = free_ports(1)
+
+    async def main() -> None:
+        with pytest.raises(OverflowError):
+            await Stranger.at((port, 70_000))
+        assert await refuses(port)
 
     asyncio.run(main())
 

@@ -6,13 +6,18 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.failure import CATALOG
+from harness.failure import CATALOG, Failure
+from harness.record import MetFault
 from harness.reporting.allure_files import allurerc, categories, environment_properties, executor_of, write_allure_files
 from harness.reporting.categories import GROUPS, group, grouped_codes
+from harness.reporting.console import headline
+from harness.spec.faults import BrowserKill
+from tests.unit.reporting import sample
 
 
 def test_every_code_is_in_one_group() -> None:
@@ -48,6 +53,22 @@ def test_allure_2_categories_know_a_message_by_its_code() -> None:
         assert hits == [group(CATALOG[code])]
 
 
+@pytest.mark.parametrize(
+    ("faults", "told"),
+    [
+        ([MetFault("k", BrowserKill(id="k"), 1, (1.0,))], True),
+        ([MetFault(name, BrowserKill(id=name), 1, (1.0,)) for name in "klm"], True),
+        ([MetFault("k", BrowserKill(id="k"), problem="no")], True),
+        ([MetFault("k", BrowserKill(id="k"))], False),
+    ],
+)
+def test_allure_2_knows_a_failure_that_follows_a_fault_by_its_first_line(faults: list[MetFault], told: bool) -> None:
+    failure = Failure("BROWSER_CRASHED", "no")
+    result = replace(sample.failed(sample.plan(), failure, 1), faults=tuple(faults))
+    message = f"harness.TaskFailed: {headline(sample.plan(), result)}\nmore"
+    assert bool(re.fullmatch(str(categories()[0]["messageRegex"]), message)) is told
+
+
 def test_allurerc_is_javascript(tmp_path: Path) -> None:
     node = shutil.which("node")
     if node is None:
@@ -55,13 +76,16 @@ def test_allurerc_is_javascript(tmp_path: Path) -> None:
     (tmp_path / "allurerc.mjs").write_text(allurerc(single_file=True))
     (tmp_path / "show.mjs").write_text(
         "import c from './allurerc.mjs';"
-        "const hit = c.categories.filter(x => x.matchers[0].labels.code.test('STEP_TIMEOUT')).map(x => x.name);"
-        "console.log(JSON.stringify({hit, single: c.plugins.awesome.options.singleFile, n: c.categories.length}));"
+        "const hit = c.categories.filter(x => x.matchers[0].labels.code?.test('STEP_TIMEOUT')).map(x => x.name);"
+        "const first = [c.categories[0].name, c.categories[0].matchers[0].labels.after_fault.test('true')];"
+        "const n = c.categories.length, single = c.plugins.awesome.options.singleFile;"
+        "console.log(JSON.stringify({hit, first, single, n}));"
     )
     shown = json.loads(
         subprocess.run([node, "show.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     )
-    assert shown == {"hit": ["Timeouts"], "single": True, "n": len(grouped_codes())}
+    first, n = ["Injected faults", True], len(grouped_codes()) + 1
+    assert shown == {"hit": ["Timeouts"], "first": first, "single": True, "n": n}
 
 
 def test_environment_is_a_java_properties_file() -> None:

@@ -15,11 +15,12 @@ from allure_commons.logger import AllureMemoryLogger
 from allure_commons.reporter import AllureReporter
 
 from harness.failure import Failure, Passed
-from harness.record import StepRecord
+from harness.record import MetFault, StepRecord
 from harness.recovery import Retry
 from harness.reporting.allure_sink import AllureSink, running_test
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.redaction import MARK, Redactor
+from harness.spec.faults import BrowserKill, Dns
 from tests.unit.reporting import sample
 from tests.unit.reporting.test_artifacts import evidence, keep
 
@@ -161,6 +162,19 @@ def test_labels_and_excluded_parameters(allure: Allure) -> None:
     }  # fmt: skip
     found = {p.name: (p.value, p.excluded) for p in allure.test.parameters}
     assert found == {"seed": ("7", True), "browser": ("chromium 140", True), "final_state": ("failed", True)}
+
+
+def test_a_failure_that_follows_a_fault_is_labelled_and_the_fault_is_a_step_at_its_time(allure: Allure) -> None:
+    plan = sample.plan()
+    gone = BrowserKill(id="nightly/gone").placed("n.faults.yaml:5")
+    met = (MetFault("nightly/gone", gone, 1, (3.0,), steps=(4,)), MetFault("dns-1", Dns(url="*"), why="nobody asked"))
+    AllureSink().finish(plan, replace(sample.failed(plan), faults=met), "chromium 140")
+    labels = [(label.name, label.value) for label in allure.test.labels]
+    assert labels[2:] == [("fault", "nightly/gone"), ("after_fault", "true"), ("tag", "after fault")]
+    told = "nightly/gone (browser_kill at step 0, n.faults.yaml:5): struck once in step 4 at 3.0 s"
+    assert [step.name for step in allure.test.steps][-1] == f"injected fault {told}"
+    assert allure.test.steps[-1].start == EPOCH + 3000
+    assert allure.attached("faults") == f"{told}\ndns * from step 0 on: never struck: nobody asked"
 
 
 def test_a_step_is_named_by_what_was_done(allure: Allure) -> None:

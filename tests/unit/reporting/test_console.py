@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from harness.recovery import Retry
 from harness.report import Context, error_report
 from harness.reporting.console import brief, failure_text, headline
 from harness.reporting.redaction import MARK, Redactor
-from harness.spec.faults import Hang, Refuse
+from harness.spec.faults import Covered, Hang, Refuse
 from tests.unit.reporting import sample
 
 
@@ -177,12 +178,44 @@ def test_the_matches_of_an_ambiguous_selector_are_listed() -> None:
 def test_faults_of_the_task_are_named() -> None:
     faults = (Hang(url="http://shop.local/*", seconds=2, step=4), Refuse(host="bank.local", connections=2))
     plan = sample.plan(faults=faults)
-    met = (MetFault("hang-0", faults[0], 1, (1.5,)), MetFault("refuse-1", faults[1]))
-    text = failure_text(plan, replace(sample.failed(plan), faults=met))
-    assert "  faults injected:\n    hang http://shop.local/* at step 4 (seconds 2.0): struck once at 1.5 s\n" in text
-    assert "    refuse bank.local at step 0 (connections 2): never met\n" in text
-    report = error_report(plan, replace(sample.failed(plan), faults=met), Context(), expected=False)
-    assert len(report.faults) == 2
+    placed = faults[0].placed("t.task.yaml:9")
+    met = (MetFault("refuse-0", faults[1], why="nobody asked"), MetFault("hang-1", placed, 1, (3.5,), steps=(4,)))
+    result = replace(sample.failed(plan), faults=met)
+    text = failure_text(plan, result)
+    assert text.splitlines()[0].endswith(" at step 4 (of 0-5), after injected fault hang")
+    hang = "hang http://shop.local/* from step 4 on, seconds 2 (t.task.yaml:9): struck once in step 4 at 3.5 s"
+    assert f"  faults injected:\n{textwrap.fill(hang, 98, initial_indent='    ', subsequent_indent='      ')}\n" in text
+    assert "    refuse bank.local from step 0 on, connections 2: never struck: nobody asked\n" in text
+    assert f"\ninjected fault: {hang}\n" in brief(plan, result)
+    assert "hint: This failure follows an injected fault; to outlast it: `on_timeout`" in text
+    report = error_report(plan, result, Context(), expected=False)
+    assert [(each.id, each.where, each.struck, each.behind) for each in report.faults] == [
+        ("refuse-0", "", 0, False), ("hang-1", "t.task.yaml:9", 1, True),
+    ]  # fmt: skip
+    assert report.hint in " ".join(text.split())
+
+
+def test_a_fault_that_could_not_be_done_is_what_failed() -> None:
+    fault = Covered(id="lid", selector="a:b", step=1)
+    plan = sample.plan(faults=(fault,))
+    result = sample.failed(plan, Failure("INVALID_INPUT", "no such thing", advice="Mend the fault."), 1)
+    untried = replace(result, history=result.history[:-1], faults=(MetFault("lid", fault, problem="no such thing"),))
+    lines = failure_text(plan, untried).splitlines()
+    assert lines[0].endswith("at step 1 (of 0-5), because injected fault lid could not be done")
+    assert [line.split() for line in lines if line.startswith("  >")] == [
+        [">", "1", "fault", "covered", "a:b", "from", "step", "1", "on", "FAILED"]
+    ]
+    assert "  hint: Mend the fault." in lines
+
+
+def test_of_many_faults_those_that_the_failure_follows_come_first() -> None:
+    faults = tuple(Refuse(id=f"f{number}", host="bank.local", connections=2) for number in range(5))
+    plan = sample.plan(faults=faults)
+    met = [MetFault(fault.id, fault, int(number > 1), (3.0,) * (number > 1)) for number, fault in enumerate(faults)]
+    lines = failure_text(plan, replace(sample.failed(plan), faults=tuple(met))).splitlines()
+    assert lines[0].endswith(", after injected faults f2, f3 and 1 more")
+    place = lines.index("  faults injected:")
+    assert [line.split()[0] for line in lines[place + 1 : place + 5]] == ["f2", "f3", "f4", "..."]
 
 
 def test_what_came_before_going_back_is_told_first() -> None:

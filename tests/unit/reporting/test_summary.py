@@ -98,6 +98,22 @@ def test_ten_warnings_and_how_many_more() -> None:
     assert len(summary_lines([record(warnings=[warning] * 10)])) == 12
 
 
+def test_faults_that_were_not_met_are_one_line_for_each_task() -> None:
+    unmet = [
+        {"type": "fault_not_met", "step_index": None, "message": f"Fault refuse {host}.local at step 0: never met"}
+        for host in ("shop", "bank", "gov")
+    ]
+    healed = {"type": "fault_not_healed", "step_index": None, "message": "Fault page_crash at step 0: it is down"}
+    several = [record(warnings=unmet), record(task_id="U", warnings=[*unmet[:1], healed])]
+    assert summary_lines(several)[1:] == [
+        "warnings:",
+        "  T: 3 faults were not met, the first: Fault refuse shop.local at step 0: never met",
+        "  U: Fault page_crash at step 0: it is down",
+        "  U: Fault refuse shop.local at step 0: never met",
+    ]
+    assert len(summary_lines([record(warnings=unmet, declared=["fault_not_met"])])) == 1
+
+
 def test_a_failed_task_shows_its_warnings_itself() -> None:
     assert len(summary_lines([record(final_state="failed", warnings=[SKIPPED])])) == 1
 
@@ -129,3 +145,30 @@ def test_tasks_that_were_left_out_are_counted_with_their_reasons() -> None:
     assert many[0] == "tasks: 13: 1 completed, 12 skipped"
     assert len(many) == 13
     assert many[-1] == "  ... 2 more (pytest -rs)"
+
+
+UNLIKE = {"type": "fault_not_as_expected", "step_index": None, "message": "Fault slow: code: expected X, was Y"}
+UNMET = {"type": "fault_not_met", "step_index": None, "message": "Fault reset: never struck"}
+
+
+def test_faults_are_counted_and_those_not_as_they_should_be_are_told() -> None:
+    green = record(faults={"a": "struck", "b": "never struck"}, warnings=[UNLIKE, UNMET])
+    red = record(final_state="failed", faults={"a": "struck", "c": "could not be done"})
+    assert summary_lines([green, red], idle=["n.faults.yaml: strikes no task of this run"])[1:] == [
+        "faults: 2 struck, 1 never struck, 1 could not be done, 1 not as expected",
+        "  n.faults.yaml: strikes no task of this run",
+        "warnings:",
+        "  T: Fault slow: code: expected X, was Y",
+        "  T: Fault reset: never struck",
+    ]
+
+
+def test_a_plan_that_does_nothing_is_not_silent() -> None:
+    assert summary_lines([record()], idle=[])[1:] == ["faults: none struck"]
+    assert summary_lines([record()], idle=None)[1:] == []
+
+
+def test_of_a_task_that_fails_as_it_declares_only_the_faults_are_told() -> None:
+    expected = record(final_state="failed", expected=True, warnings=[SKIPPED, UNMET])
+    assert summary_lines([expected])[1:] == ["warnings:", "  T: Fault reset: never struck"]
+    assert summary_lines([record(final_state="failed", warnings=[UNMET])])[1:] == []

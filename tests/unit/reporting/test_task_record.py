@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.failure import Failure, Family, Passed
-from harness.record import StepRecord
+from harness.record import MetFault, StepRecord
 from harness.recovery import Retry, Substitute
 from harness.reporting.redaction import MARK
 from harness.reporting.task_record import TaskRecord, task_record
+from harness.spec.faults import PageCrash
 from tests.unit.reporting import sample
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")
@@ -77,3 +78,12 @@ def test_an_outcome_that_was_not_shown() -> None:
     plan = sample.plan()
     assert task_record(plan, sample.completed(plan), unexpected=True).unexpected
     assert not task_record(plan, sample.completed(plan)).unexpected
+
+
+def test_faults_of_one_name_are_one_and_struck_if_one_did() -> None:
+    crash = PageCrash()
+    met = (
+        MetFault("a", crash, 1, (1.0,)), MetFault("a", crash), MetFault("b", crash), MetFault("c", crash, problem="no"),
+    )  # fmt: skip
+    made = task_record(sample.plan(), replace(sample.completed(sample.plan()), faults=met))
+    assert made.faults == {"a": "struck", "b": "never struck", "c": "could not be done"}

@@ -340,6 +340,20 @@ BROKEN = {
         ("either `connections`",),
     ),
     "fault-neither": Broken(after("faults:\n- {kind: refuse, host: a.local}\n"), "6:3", ("how long it lasts",)),
+    "fault-act": Broken(
+        after("faults:\n- {kind: page_crash, act: clik}\n"), "6:27", ("there is no act `clik`", "`click`?")
+    ),
+    "fault-same-id": Broken(
+        after("faults:\n- {id: a, kind: page_crash}\n- {id: a, kind: page_crash}\n"),
+        "7:8",
+        ("the id `a` is taken by faults[0]",),
+    ),
+    "fault-selector": Broken(
+        after("faults:\n- {kind: missing, selector: 'text=Foo'}\n"), "6:30", ("no CSS selector", "CSS alone")
+    ),
+    "fault-path-outside": Broken(
+        after("faults:\n- {kind: database_locked, path: ../x, seconds: 1}\n"), "6:33", ("leads out of the project",)
+    ),
     "fault-kind": Broken(after("faults:\n- {kind: refus, host: a}\n"), "6:10", ("not a known kind", "`refuse`?")),
     "fault-step": Broken(
         after("faults:\n- {kind: hang, url: '*', step: 2}\n"), "6:32", ("no such step", "expected: 0 to 1")

@@ -52,3 +52,15 @@ def test_a_pattern_that_no_whole_url_matches_is_refused(tmp_path: Path, pattern:
 def test_a_pattern_that_some_url_may_match_is_taken(tmp_path: Path, pattern: str) -> None:
     text = HEAD + f"inputs: {{u: 'http://x'}}\nfaults:\n  - {{kind: hang, url: '{pattern}'}}\n"
     assert problems(write(tmp_path, text)) == ()
+
+
+def test_an_act_of_which_a_task_has_no_step_left(tmp_path: Path) -> None:
+    text = HEAD + "faults: [{kind: popup, act: drag}, {kind: popup, act: open, step: 1}, {kind: popup, act: click}]\n"
+    found = loaded(tmp_path, text).warnings
+    assert [each.path for each in found] == ["faults[0].act", "faults[1].act"]
+
+
+def test_a_wrong_fault_does_not_hide_what_is_wrong_with_the_others(tmp_path: Path) -> None:
+    text = HEAD + "faults:\n  - {kind: refus}\n  - {kind: page_crash, step: 9}\n"
+    found = problems(write(tmp_path, text))
+    assert [each.path for each in found] == ["faults[0].kind", "faults[1].step"]

@@ -96,6 +96,9 @@ def test_wrong_types_are_told_with_their_place(tmp_path: Path, text: str, said: 
         ("{kind: delayed_state, channel: evn, path: a, value: 1, seconds: 1}", "faults[0].channel: unknown channel"),
         ("{kind: page_crash, expect: {code: PAGE_CRASHD}}", ("faults[0].expect.code: there is no code `PAGE_CRASHD`\n"
          "  hint: did you mean `PAGE_CRASHED`?")),
+        ("{kind: missing, selector: '#a', act: clik}", ("2:42: faults[0].act: there is no act `clik`\n"
+         "  hint: did you mean `click`?")),
+        ("{kind: page_crash, act: xyzzy}", "2:29: faults[0].act: there is no act `xyzzy`\n  hint: acts are: api"),
         ("{kind: hang, url: 'http://${input.x}/'}", "faults[0].url: ${input.x}: not a known reference"),
         ("{kind: hang, url: 'http://${memory.x}/'}", "faults[0].url: memory can be used in steps and criteria only"),
     ],
@@ -104,6 +107,49 @@ def test_what_the_types_cannot_see(tmp_path: Path, fault: str, said: str) -> Non
     (found,) = problems(tmp_path, f"faults:\n  - {fault}")
     assert said in found
     assert found.startswith("2:")
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("{kind: missing, selector: '#x[['}", "2:35: faults[0].selector: no CSS selector: `[` stands inside of `[`"),
+        ("{kind: covered, selector: text=Foo}", "2:31: faults[0].selector: no CSS selector: `text=` names an engine"),
+        ("{kind: database_locked, path: ../../etc/passwd, seconds: 1}", "2:35: faults[0].path: the path leads out of"),
+        ("{kind: database_locked, path: a/../../b, seconds: 1}", "2:35: faults[0].path: the path leads out of"),
+    ],
+)
+def test_faults_that_could_never_work(tmp_path: Path, fault: str, said: str) -> None:
+    (found,) = problems(tmp_path, f"faults:\n  - {fault}")
+    assert found.startswith(said)
+
+
+def test_what_is_odd_is_a_warning(tmp_path: Path) -> None:
+    text = "faults:\n  - {kind: page_crash, expect: {}}\n  - {kind: dialog, expect: {code: null, recovered: false}}\n"
+    found = plan(tmp_path, text)
+    assert [(each.line, each.path, each.severity) for each in found.warnings] == [
+        (2, "faults[0].expect", "warning"),
+        (3, "faults[1].expect", "warning"),
+    ]
+    assert "causes no failure" in found.warnings[1].message
+
+
+def test_with_a_hint_the_kinds_are_not_listed(tmp_path: Path) -> None:
+    near, far = problems(tmp_path, "faults:\n  - {kind: refus}\n  - {kind: xyzzy}\n")
+    assert "expected" not in near
+    assert "expected: refuse, tls, offline" in far
+
+
+def test_wrong_entries_do_not_hide_what_is_wrong_with_the_others(tmp_path: Path) -> None:
+    text = "faults:\n  - {kind: refus}\n  - {kind: hang, url: x}\n  - {kind: missing, selector: 'a['}\nsede: 1\n"
+    found = problems(tmp_path, text)
+    assert [each.split(": ")[1] for each in found] == [
+        "faults[0].kind", "faults[1].url", "faults[2].selector", "sede"
+    ]  # fmt: skip
+
+
+def test_a_list_of_wrong_items_is_not_called_too_short(tmp_path: Path) -> None:
+    found = problems(tmp_path, "faults:\n  - {kind: refus}\n  - {kind: hang, url: 5}\n")
+    assert [each.split(": ")[1] for each in found] == ["faults[0].kind", "faults[1].url"]
 
 
 def test_two_faults_of_one_id(tmp_path: Path) -> None:
@@ -130,6 +176,20 @@ def test_a_step_that_no_task_has(tmp_path: Path) -> None:
     found = plan(tmp_path, "faults:\n  - {kind: page_crash, step: 2}\n")
     (problem,) = idle_patterns(found, [loaded(tmp_path, HEAD)])
     assert (problem.path, problem.severity, problem.expected) == ("faults[0].step", "warning", "0 to 1")
+
+
+def test_a_step_that_a_named_task_has_not(tmp_path: Path) -> None:
+    more = HEAD.replace("T-1", "U-1") + "  - {act: wait, value: 0}\n"
+    short, long = loaded(tmp_path, HEAD), loaded(tmp_path, more, "u.task.yaml")
+    text = "faults:\n  - {kind: page_crash, step: 2, tasks: [T-1, U-1]}\n  - {kind: page_crash, step: 2, tasks: '*'}\n"
+    (problem,) = idle_patterns(plan(tmp_path, text), [short, long])
+    assert (problem.path, problem.message) == ("faults[0].step", "T-1 has no step 2: it would never strike there")
+
+
+def test_an_act_that_no_struck_task_has(tmp_path: Path) -> None:
+    text = "faults:\n  - {kind: page_crash, act: click}\n  - {kind: page_crash, act: drag}\n"
+    (problem,) = idle_patterns(plan(tmp_path, text), [loaded(tmp_path, HEAD)])
+    assert (problem.line, problem.path, problem.severity) == (3, "faults[1].act", "warning")
 
 
 def test_a_plan_is_no_task(tmp_path: Path) -> None:

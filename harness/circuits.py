@@ -1,0 +1,85 @@
+"""The circuits of the sites that the tasks of a run go to, and of their agents (DESIGN 8)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import urljoin, urlsplit
+
+from harness.compile.rules import recovers
+from harness.plan import Plan
+from harness.resilience import Clock
+from harness.resilience.breaker import Breaker
+from harness.resilience.breaker_state import BreakerSettings
+from harness.resilience.circuit_store import CircuitStore, CircuitStoreError
+from harness.resilience.circuits import CircuitName, Circuits, Scope
+from harness.resilience.events import Emit
+from harness.settings import Settings
+
+FILE = Path(".harness/circuits.sqlite3")
+"""Where they are kept with `persist`, below the project's root."""
+
+
+class RunCircuits:
+    """One for each origin and agent, shared by all tasks of the process, with `persist` by other ones too."""
+
+    def __init__(self, settings: Settings, clock: Clock, emit: Emit, environ: Mapping[str, str]) -> None:
+        """Raises ValueError for a kept file that is none, naming it and the remedy."""
+        table = settings.breaker
+        self._base = settings.base_url
+        self._enabled = table.enabled and recovers(settings, environ)
+        try:
+            store = CircuitStore(settings.root / FILE, clock) if self._enabled and table.persist else None
+        except CircuitStoreError as error:
+            raise ValueError(str(error)) from error
+        self._store = store
+        self._circuits = Circuits(
+            BreakerSettings(
+                table.failure_threshold, table.success_threshold, table.reset_seconds, table.volume_threshold
+            ),
+            clock=clock,
+            emit=emit,
+            store=store,
+            enabled=self._enabled,
+        )
+
+    def of(self, plan: Plan) -> Callable[[str], Breaker | None]:
+        """Which circuit a URL of this task belongs to. What a task's own faults do to it is no site's fault."""
+        return self._none if plan.faults or not self._enabled else self._breaker
+
+    def agent(self, name: str) -> Breaker | None:
+        """The circuit of an agent that chooses steps; None when they are off."""
+        return self._circuits.breaker(CircuitName(Scope.AGENT, name)) if self._enabled else None
+
+    def answers_again(self, host: str) -> None:
+        """A host is known to be there again: its circuits close, without a probe."""
+        for scheme in ("http", "https"):
+            name = CircuitName(Scope.ORIGIN, f"{scheme}://{host.lower()}")
+            with contextlib.suppress(LookupError):  # nobody has asked for it
+                self._circuits.reset(name)
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
+
+    def _breaker(self, url: str) -> Breaker | None:
+        origin = origin_of(url, self._base)
+        return self._circuits.breaker(CircuitName(Scope.ORIGIN, origin)) if origin else None
+
+    def _none(self, _url: str) -> None:
+        """Nothing is counted."""
+
+
+def origin_of(url: str, base: str | None) -> str | None:
+    """`http://shop.local` of a URL, which may be relative to `base`; None for one without a host."""
+    try:
+        parts = urlsplit(urljoin(base, url) if base else url)
+        port = parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return None
+    known = {"http": 80, "https": 443}[parts.scheme]
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, known) else "")

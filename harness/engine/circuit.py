@@ -1,0 +1,141 @@
+"""A site that failed too often in a row is left alone for a while (specs/004 4.3, specs/000 Layer 2, DESIGN 8)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import Any
+
+from harness.engine.run import Run
+from harness.failure import Failed, Failure, Outcome, Passed
+from harness.resilience.breaker import Breaker, CircuitOpen, Transition
+from harness.spec.interpolate import MissingMemory, resolve
+from harness.spec.steps import Api, Open, Step
+
+DOWN = frozenset(
+    {
+        "NET_DNS",
+        "NET_CONNECTION_REFUSED",
+        "NET_TIMEOUT",
+        "NET_CONNECTION_RESET",
+        "NET_EMPTY_RESPONSE",
+        "NET_UNREACHABLE",
+        "NET_PROTOCOL",
+        "HTTP_TIMEOUT",
+        "HTTP_UNAVAILABLE",
+    }
+)
+"""What says that a site is down. 429 and 500 do not: it answers, if not what was wanted."""
+LOOK = 0.25
+"""Seconds between two looks at a circuit that is waited for."""
+PROBED_AGAIN = 0.5
+"""Seconds until it is asked again whether the site works, while somebody else is trying it."""
+
+
+async def through(run: Run, step: Step, attempt: Callable[[], Awaitable[Outcome]]) -> Outcome:
+    """Make the attempt, unless its site is being left alone; what comes of it counts for the site that it names.
+
+    Only steps that say where they go are held back. A passed one counts for its site, a failed one for the host that
+    failed, and a cancelled one for nobody.
+    """
+    url = _url(run, step)
+    breaker = run.ports.breaker(url) if url is not None else None
+    try:
+        ticket = breaker.admit() if breaker else None
+    except CircuitOpen as refusal:
+        return _refused(refusal, url)
+    try:
+        outcome = await attempt()
+        blamed = _blamed(run, outcome)
+        before = _last(blamed or breaker)
+        if blamed is not None and blamed is not breaker:
+            _count(blamed, outcome)
+        elif ticket is not None and blamed is not None:
+            ticket.failed(_said(outcome))
+        elif ticket is not None and isinstance(outcome, Passed):
+            ticket.succeeded()
+        return _told(outcome, before, blamed or breaker)
+    finally:
+        if ticket is not None:
+            ticket.released()
+
+
+async def rest(run: Run, failure: Failure, seconds: float) -> None:
+    """Wait before a retry; for a circuit no longer than it rests: its site may be known to be there again."""
+    url = failure.details.get("url")
+    breaker = run.ports.breaker(url) if failure.code == "CIRCUIT_OPEN" and isinstance(url, str) else None
+    clock = run.ports.clock
+    until = clock.now() + seconds
+    while breaker is not None and breaker.rests_for() > LOOK and until - clock.now() > LOOK:
+        await clock.sleep(LOOK)
+    left = until - clock.now()
+    await clock.sleep(left if breaker is None else min(left, breaker.rests_for()))
+    if failure.code in DOWN and isinstance(url, str):
+        await _recovered(run, url)
+
+
+async def _recovered(run: Run, url: str) -> None:
+    """A service of ours is waited for as long as the task has time: a retry before would be in vain."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(run.left):
+            await run.ports.recover(url)
+
+
+def _url(run: Run, step: Step) -> str | None:
+    """Where a step goes, when it says so."""
+    if not isinstance(step, Open | Api):
+        return None
+    try:
+        resolved = resolve(step, run.stage.world.memory())
+    except (MissingMemory, Failed):  # the attempt says what is wrong with it
+        return None
+    return resolved.url if isinstance(resolved, Open | Api) else None
+
+
+def _blamed(run: Run, outcome: Outcome) -> Breaker | None:
+    """The circuit of the host that is down."""
+    if not isinstance(outcome, Failure) or outcome.code not in DOWN:
+        return None
+    url = outcome.details.get("url")
+    return run.ports.breaker(url) if isinstance(url, str) else None
+
+
+def _count(breaker: Breaker, outcome: Outcome) -> None:
+    """A failure of a host that nobody knew the step would go to; one that is left alone anyway is."""
+    try:
+        breaker.admit().failed(_said(outcome))
+    except CircuitOpen:
+        return
+
+
+def _said(outcome: Outcome) -> str:
+    """In general words: other tasks are told, and do not know what is secret in this one."""
+    return f"{outcome.code}: {outcome.row.cause.removesuffix('.')}" if isinstance(outcome, Failure) else ""
+
+
+def _last(breaker: Breaker | None) -> Transition | None:
+    return breaker.history[-1] if breaker and breaker.history else None
+
+
+def _told(outcome: Outcome, before: Transition | None, breaker: Breaker | None) -> Outcome:
+    """The outcome, with what it did to the circuit."""
+    now = _last(breaker)
+    if breaker is None or now is None or now is before:
+        return outcome
+    circuit = {"name": breaker.name, "state": now.after.value, "reason": now.reason}
+    details: dict[str, Any] = {**outcome.details, "circuit": circuit}
+    return replace(outcome, details=details)
+
+
+def _refused(refusal: CircuitOpen, url: str | None) -> Failure:
+    wait = PROBED_AGAIN if refusal.probing else refusal.reopens_in
+    details = {
+        "url": url,
+        "circuit": {"name": refusal.name, "state": "open"},
+        "failures": refusal.failures,
+        "last_error": refusal.error,
+        "reopens_in": round(refusal.reopens_in, 1),
+    }
+    return Failure("CIRCUIT_OPEN", f"nothing was sent: {refusal}", details=details, retry_after=wait)

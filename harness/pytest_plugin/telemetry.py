@@ -1,0 +1,188 @@
+"""The stream of events inside of pytest: what a person sees of it, plugins get of it, and a run leaves of it."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.events import Event, TaskStarted
+from harness.pytest_plugin.event_sinks import AllureEvents, Hook, TerminalLines
+from harness.pytest_plugin.state import State
+from harness.reporting.documents import write_json, write_text
+from harness.reporting.metrics import error_metrics
+from harness.reporting.redaction import Redactor
+from harness.reporting.task_record import TaskRecord
+from harness.resilience import SystemClock
+from harness.settings import Settings
+from harness.telemetry import Record, Tally, Telemetry
+from harness.telemetry.event_log import EVENTS_FILE, EventLog, Tail, begin
+from harness.telemetry.levels import LOGGER, LogSink
+from harness.telemetry.record import TelemetryEvent
+from harness.telemetry.stream import Listener, Sink
+
+METRICS = Path(".harness/metrics.json")
+PROMETHEUS = Path(".harness/metrics.prom")
+EXTRAS = {"otel": "opentelemetry", "prometheus": "prometheus_client"}
+"""Setting, which is the extra's name too -> what it needs."""
+OUTPUT = "taskspec_telemetry"
+"""What a worker of xdist says at its end: sinks that failed."""
+
+
+def check_extras(settings: Settings) -> None:
+    """UsageError for a setting whose library is not there."""
+    for name, module in EXTRAS.items():
+        if getattr(settings.telemetry, name) and find_spec(module) is None:
+            raise pytest.UsageError(
+                f"[tool.harness.telemetry] {name} = true needs the package {module}: "
+                f"pip install 'pytest-taskspec[{name}]'"
+            )
+
+
+class RunTelemetry:
+    """Of one pytest process: the only one, a worker of xdist, or the controller, which reads what its workers wrote."""
+
+    def __init__(self, config: pytest.Config, state: State) -> None:
+        self._config = config
+        self._state = state
+        self._settings = state.settings
+        self._events = state.settings.root / EVENTS_FILE
+        self._worker: str = getattr(config, "workerinput", {}).get("workerid", "")
+        self._controls = not self._worker and config.getoption("dist", "no") != "no"
+        self._stream: Telemetry | None = None
+        self._log = EventLog(self._events)
+        self._tail = Tail(self._events, state.run_id)
+        self._allure = AllureEvents()
+        self._notes: dict[str, str] = {}
+        self.tally = Tally(self.emit)
+
+    @property
+    def stream(self) -> Telemetry:
+        """Made when it is first asked for. ValueError for a `redact` that is no regular expression."""
+        if self._stream is None:
+            sinks, listeners = self._sinks()
+            self._stream = Telemetry(
+                self._state.run_id,
+                SystemClock(),
+                Redactor((), self._settings.redact),
+                worker=self._worker,
+                steps=self._settings.log_profile == "debug",
+                sinks=sinks,
+                listeners=listeners,
+                later=self._later(),
+            )
+        return self._stream
+
+    def spare_reports(self) -> None:
+        """Keep our log lines out of what pytest captures for its reports: the failure itself says all of it, shorter.
+
+        Whoever asks for `--log-profile debug`, a log file or live logs gets them.
+        """
+        handler = getattr(self._config.pluginmanager.getplugin("logging-plugin"), "report_handler", None)
+        if self._settings.log_profile != "debug" and isinstance(handler, logging.Handler):
+            handler.addFilter(lambda record: record.name != LOGGER)
+
+    def _sinks(self) -> tuple[list[Sink], list[Listener]]:
+        sinks: list[Sink] = [self._log, LogSink(self._settings.log_profile)]
+        listeners: list[Listener] = []
+        if self._settings.telemetry.otel:
+            from harness.telemetry.spans import Spans
+
+            spans = Spans(self._state.run_id)
+            sinks.append(spans.tell)
+            listeners.append(spans)
+        if not (self._worker or self._controls):
+            sinks.append(self.tally)  # the last: what it tells comes after its cause
+        return sinks, listeners
+
+    def _later(self) -> list[Sink]:
+        sinks: list[Sink] = [Hook(self._config), self._allure]
+        return sinks if self._worker else [*sinks, TerminalLines(self._config, self._state.progress)]
+
+    def emit(self, event: TelemetryEvent) -> None:
+        """What circuits, services and policies did (`resilience.events.Emit`); from any thread."""
+        self.stream.emit(event)
+
+    def begin(self) -> None:
+        """A run that has tasks begins; before any of them, and never in a worker."""
+        if not self._worker and self._stream is None:
+            begin(self._events)
+            self.stream.deliver()
+        self.spare_reports()
+
+    def on(self, event: Event | Record) -> None:
+        """What the engine says, on pytest's own thread; a record says only that there is something to deliver."""
+        if isinstance(event, TaskStarted):
+            self.tally.look(event.at)
+        if not isinstance(event, Record):
+            self.stream.on(event)
+        self.stream.deliver()
+
+    def attach(self) -> None:
+        """What a task's policies did, into its Allure test, which still runs."""
+        self._allure.attach()
+
+    def pytest_runtest_logreport(self) -> None:
+        """The controller looks at what its workers wrote since: a threshold that was passed is told at once."""
+        if self._controls and self._stream is not None:
+            try:
+                for record in self._tail.records():
+                    self.tally(record)
+            except OSError as error:
+                self._notes.setdefault(self._events.name, str(error))
+            self._stream.deliver()
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """A worker tells its controller what went wrong with which sink."""
+        if self._worker and self._stream is not None:
+            output: Any = session.config
+            output.workeroutput[OUTPUT] = self._stream.problems
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """What a worker said at its end; one that died said nothing."""
+        for sink, problem in getattr(node, "workeroutput", {}).get(OUTPUT, {}).items():
+            self._notes.setdefault(sink, problem)
+
+    def finish(self, records: Sequence[TaskRecord]) -> list[str]:
+        """Write the figures of the run; lines for its summary."""
+        self.pytest_runtest_logreport()
+        self.stream.deliver()
+        self._write(records)
+        problems = {**self._notes, **self.stream.problems}
+        if self._settings.telemetry.otel and not self._controls:
+            from harness.telemetry.spans import no_provider
+
+            if no_provider():
+                problems["OpenTelemetry"] = "no tracer provider is set in this process, so its spans went nowhere"
+        return [*self.tally.lines(), *(f"telemetry: {sink}: {problem}" for sink, problem in problems.items())]
+
+    def _write(self, records: Sequence[TaskRecord]) -> None:
+        stamp = {"run": self._state.run_id, "finished": datetime.now(UTC).isoformat()}
+        document = {**stamp, "error_metrics": error_metrics(records), **self.tally.as_json()}
+        try:
+            write_json(self._settings.root / METRICS, document)
+            if self._settings.telemetry.prometheus:
+                from harness.telemetry.exposition import exposition
+
+                states = Counter(str(record.final_state) for record in records)
+                write_text(self._settings.root / PROMETHEUS, exposition(self.tally, states))
+        except OSError as error:
+            self._notes["metrics"] = str(error)
+
+    def close(self) -> None:
+        self._log.close()
+
+
+TELEMETRY: pytest.StashKey[RunTelemetry] = pytest.StashKey()
+
+
+def telemetry_of(config: Any) -> RunTelemetry:
+    found: RunTelemetry = config.stash[TELEMETRY]
+    return found

@@ -1,0 +1,95 @@
+"""One thing that happened, with when and where; as a line of JSON and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from typing import Any, ClassVar, get_args
+
+from harness.resilience.events import ResilienceEvent
+from harness.resilience.thresholds import ThresholdCrossed
+
+
+@dataclass(frozen=True, slots=True)
+class StepDone:
+    """A step is over, well or not."""
+
+    type: ClassVar[str] = "step"
+    name: str
+    passed: bool
+    attempts: int
+    seconds: float
+    """Of all attempts, without the waits between them."""
+    error: str = ""
+    """What the last attempt failed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDone:
+    """A task is over."""
+
+    type: ClassVar[str] = "task"
+    final_state: str
+    """As in the result; `skipped` for a task that was left out."""
+    seconds: float
+    steps: int
+    """Steps completed."""
+    attempts: int
+    """Of all steps, preconditions and criteria included."""
+    failures: int
+    """Attempts that failed."""
+    code: str = ""
+    """Of the failure, when there is one."""
+    expected: bool = False
+    """It failed as its file declares."""
+
+
+TelemetryEvent = ResilienceEvent | ThresholdCrossed | StepDone | TaskDone
+EVENTS: Mapping[str, type[TelemetryEvent]] = {event.type: event for event in get_args(TelemetryEvent)}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An event, stamped. Its texts are redacted."""
+
+    at: datetime
+    event: TelemetryEvent
+    run: str
+    worker: str = ""
+    """Of pytest-xdist."""
+    task_id: str = ""
+    """Empty for what belongs to no task: a site that died."""
+    step: int | None = None
+    """What the engine did at this step (-1: before the first); None for what no step did."""
+    faulted: bool = False
+    """Faults were ordered for the task, so what goes wrong in it is no sign of anything: no threshold counts it."""
+
+    def as_json(self, level: str) -> dict[str, Any]:
+        """Plain JSON; `level` in the words of `logging`."""
+        stamp = {name: getattr(self, name) for name in ("run", "worker", "task_id", "step", "faulted")}
+        return {"at": self.at.isoformat(), "level": level, "type": self.event.type, **stamp, **asdict(self.event)}
+
+
+def read(line: str) -> Record | None:
+    """A line of events.jsonl; None for one that is broken, or that another version wrote."""
+    try:
+        found = json.loads(line)
+        kind = EVENTS[found["type"]]
+        event = kind(**{field.name: found[field.name] for field in fields(kind)})
+        stamp = {field.name: found[field.name] for field in fields(Record) if field.name not in ("at", "event")}
+        return Record(datetime.fromisoformat(found["at"]), event, **stamp)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def redacted(event: TelemetryEvent, text: Callable[[str], str]) -> TelemetryEvent:
+    """The event with each of its texts replaced by what `text` makes of it."""
+    return replace(event, **{field.name: _clean(getattr(event, field.name), text) for field in fields(event)})
+
+
+def _clean(value: Any, text: Callable[[str], str]) -> Any:
+    if isinstance(value, Mapping):
+        return {text(str(key)): _clean(item, text) for key, item in value.items()}
+    return text(value) if isinstance(value, str) else value

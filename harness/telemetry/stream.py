@@ -1,0 +1,139 @@
+"""The stream itself: takes events from any thread, stamps and redacts them, and gives each to every sink."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from harness.events import Event
+from harness.plan import Plan
+from harness.resilience import Clock
+from harness.resilience.thresholds import ThresholdCrossed
+from harness.telemetry.record import Record, TelemetryEvent, redacted
+from harness.telemetry.translation import Translator
+
+
+class Redactor(Protocol):
+    """Takes secrets out of texts (`harness.reporting.redaction`)."""
+
+    def text(self, text: str) -> str: ...
+
+    def plus(self, secrets: Iterable[str]) -> Redactor: ...
+
+
+Sink = Callable[[Record], None]
+"""Takes a record. What it raises is said once, and harms nobody."""
+Listener = Callable[[Event, Redactor], None]
+"""Takes what the engine says as it is, for what a record does not hold: real times, a span's begin and end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    plan: Plan
+    wake: Callable[[Any], None] | None
+
+
+_TASK: ContextVar[_Running | None] = ContextVar("taskspec_task", default=None)
+
+
+@contextmanager
+def in_task(plan: Plan, wake: Callable[[Any], None] | None = None) -> Iterator[None]:
+    """What policies emit in here, and in what is started here, belongs to this task.
+
+    `wake` is called with each such record, for a thread that waits: it is to call `deliver`.
+    """
+    token = _TASK.set(_Running(plan, wake))
+    try:
+        yield
+    finally:
+        _TASK.reset(token)
+
+
+class Telemetry:
+    """One stream for each process. Sinks are called in the moment, one at a time, and must not block."""
+
+    def __init__(
+        self,
+        run: str,
+        clock: Clock,
+        redactor: Redactor,
+        *,
+        worker: str = "",
+        steps: bool = False,
+        sinks: Sequence[Sink] = (),
+        listeners: Sequence[Listener] = (),
+        later: Sequence[Sink] = (),
+    ) -> None:
+        """`steps`: tell of each step. `later`: sinks that belong to one thread, which calls `deliver`."""
+        self.run = run
+        self.worker = worker
+        self.problems: dict[str, str] = {}
+        """Sink -> what went wrong with it first."""
+        self._clock = clock
+        self._redactor = redactor
+        self._translator = Translator(steps=steps)
+        self._sinks = list(sinks)
+        self._later = tuple(later)
+        self._listeners = tuple(listeners)
+        self._waiting: deque[Record] = deque()
+        self._lock = threading.RLock()
+
+    def add(self, sink: Sink) -> None:
+        """One more, from now on; one that itself emits into this stream, for instance."""
+        self._sinks.append(sink)
+
+    def emit(self, event: TelemetryEvent) -> None:
+        """An event of resilience (`resilience.events.Emit`); from any thread."""
+        running = None if isinstance(event, ThresholdCrossed) else _TASK.get()
+        record = self._tell(event, running.plan if running else None, None)
+        if running and running.wake:
+            running.wake(record)
+
+    def on(self, event: Event) -> None:
+        """What the engine says; from any thread, in the order of each task."""
+        with self._lock:
+            self._redactor = self._redactor.plus(event.plan.secrets)
+            for step, told in self._translator.translate(event):
+                self._tell(told, event.plan, step)
+            for listener in self._listeners:
+                self._guarded(listener, event, self._redactor)
+
+    def deliver(self) -> None:
+        """Give what has come since to the sinks of this thread."""
+        while self._waiting:
+            record = self._waiting.popleft()
+            for sink in self._later:
+                self._guarded(sink, record)
+
+    def _tell(self, event: TelemetryEvent, plan: Plan | None, step: int | None) -> Record:
+        with self._lock:
+            record = Record(
+                at=self._clock.wall(),
+                event=redacted(event, self._redactor.text),
+                run=self.run,
+                worker=self.worker,
+                task_id=plan.task_id if plan else "",
+                step=step,
+                faulted=bool(plan and plan.faults),
+            )
+            if self._later:
+                self._waiting.append(record)
+            for sink in self._sinks:
+                self._guarded(sink, record)
+            return record
+
+    def _guarded(self, sink: Callable[..., None], *args: object) -> None:
+        try:
+            sink(*args)
+        except Exception as error:  # noqa: BLE001 - a disk, a plugin, an exporter must not fail a task: the one place
+            self.problems.setdefault(name_of(sink), f"{type(error).__name__}: {error}")
+
+
+def name_of(sink: Callable[..., None]) -> str:
+    """What people call a sink: its own `name`, or that of its class or function."""
+    return str(getattr(sink, "name", None) or getattr(sink, "__name__", type(sink).__name__))

@@ -1,0 +1,90 @@
+"""The figures of a run, out of the records of all its processes (004 4.8, 001's thresholds)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from harness.resilience.metrics import Meter, ResilienceMetrics
+from harness.resilience.thresholds import Reading, ThresholdCrossed, Thresholds
+from harness.telemetry.record import Record, StepDone, TaskDone
+
+
+class Tally:
+    """A sink. Its time is that of the records, so that the same records give the same figures, live or read again."""
+
+    name = "metrics"
+
+    def __init__(self, tell: Callable[[ThresholdCrossed], None] = lambda _crossed: None) -> None:
+        """`tell` is told when a metric changes its level."""
+        self._meter = Meter()
+        self._now = 0.0
+        self._thresholds = Thresholds(lambda: self._now, tell)
+
+    def __call__(self, record: Record) -> None:
+        self.look(record.at)
+        match record.event:
+            case TaskDone(attempts=attempts, failures=failures, expected=expected):
+                self._meter.attempted(attempts)
+                self._thresholds.attempted(attempts, 0 if expected or record.faulted else failures)
+            case ThresholdCrossed() | StepDone():
+                return
+            case event:
+                self._meter.count(event, record.task_id, attempts=record.step is None)
+                if not record.faulted:
+                    self._thresholds.count(event)
+
+    def look(self, at: datetime) -> None:
+        """Time goes on: what has left its window no longer counts. A time before the last one is that one."""
+        self._now = max(self._now, at.timestamp())
+        self._thresholds.look()
+
+    @property
+    def metrics(self) -> ResilienceMetrics:
+        return self._meter.metrics
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """Of each metric the most alarming one of the run."""
+        return self._thresholds.worst
+
+    def as_json(self) -> dict[str, Any]:
+        """The parts `resilience` and `thresholds` of metrics.json."""
+        now = {reading.metric: reading for reading in self._thresholds.look()}
+        return {
+            "resilience": self.metrics.as_json(),
+            "thresholds": {
+                worst.metric: {**_shown(worst), "at_the_end": _shown(now[worst.metric])} for worst in self.readings
+            },
+        }
+
+    def lines(self) -> list[str]:
+        """For the summary of a run: what resilience did, if it was needed, and which thresholds were passed."""
+        metrics = self.metrics
+        parts = [
+            f"{_number(metrics.retries, 'retry', 'retries')} ({metrics.successful_retries} worked)"
+            * (metrics.retries > 0),
+            f"circuit opened {_times(metrics.circuit_opens)}" * (metrics.circuit_opens > 0),
+            _number(metrics.fallbacks_used, "fallback", "fallbacks") * (metrics.fallbacks_used > 0),
+        ]
+        average = metrics.avg_recovery_time
+        parts.append("" if average is None else f"recovered in {average:.1f} s on average")
+        said = ", ".join(filter(None, parts))
+        alarms = [f"threshold: {each.shown}" for each in self.readings if each.level != "ok"]
+        return [f"resilience: {said}", *alarms] if said else alarms
+
+
+def _shown(reading: Reading) -> dict[str, Any]:
+    document = asdict(reading)
+    del document["metric"]
+    return {**document, "value": round(reading.value, 4)}
+
+
+def _number(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")

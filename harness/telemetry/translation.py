@@ -1,0 +1,171 @@
+"""What the engine says, in the words of resilience: a remedy is a retry or a fallback, a passed step a recovery."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from harness.events import AttemptEnded, Event, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
+from harness.failure import Failure, Family
+from harness.plan import Plan
+from harness.record import Attempt, StepRecord, TaskResult
+from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
+from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying
+from harness.telemetry.categories import category
+from harness.telemetry.record import StepDone, TaskDone, TelemetryEvent
+
+PROPOSALS = 3
+"""Proposals of an agent that are no step, in a row, end its task (`engine.proposal`)."""
+_REFUSED = "AGENT_INVALID_STEP"
+_MANY = 1000
+Told = Iterator[tuple[int | None, TelemetryEvent]]
+"""Number of the step, or None, and the event."""
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """A step that failed and has not passed since; a rewind does not end it."""
+
+    since: float | None = None
+    """Seconds of the task at which its first failed attempt ended."""
+    failed: int = 0
+    """Attempts."""
+    refused: int = 0
+    """Proposals in a row that were no step."""
+    chosen: Counter[tuple[Family, type]] = field(default_factory=Counter)
+    """Remedies so far, of each kind for each kind of failure."""
+    category: str = ""
+
+
+@dataclass(slots=True)
+class _Course:
+    """One task so far."""
+
+    names: dict[int, str] = field(default_factory=dict)
+    troubles: dict[int, _Trouble] = field(default_factory=dict)
+    lost: set[int] = field(default_factory=set)
+    """Steps that were given up."""
+
+    def trouble(self, index: int) -> _Trouble:
+        return self.troubles.setdefault(index, _Trouble())
+
+    def name(self, index: int) -> str:
+        return self.names.get(index, f"step {index}")
+
+
+class Translator:
+    """Follows the tasks of one process. `steps`: tells of each step too."""
+
+    def __init__(self, *, steps: bool = False) -> None:
+        self._steps = steps
+        self._courses: dict[str, _Course] = {}
+
+    def translate(self, event: Event) -> Told:
+        """What the event means, in order; nothing for most."""
+        course = self._courses.setdefault(event.plan.key, _Course())
+        match event:
+            case TaskStarted(plan=plan):
+                self._courses[plan.key] = _Course()
+            case StepStarted(index=index, step=step):
+                course.names[index] = step.describe()
+            case AttemptEnded(plan=plan, index=index, attempt=attempt):
+                yield from _attempted(course, plan, index, attempt)
+            case RemedyChosen(index=index):
+                yield from ((index, each) for each in _remedy(course, event))
+            case StepEnded(record=record):
+                yield from self._ended(course, record)
+            case TaskEnded(plan=plan, result=result):
+                yield from _finished(self._courses.pop(plan.key, course), result)
+
+    def _ended(self, course: _Course, record: StepRecord) -> Told:
+        name, failure = course.name(record.index), record.failure
+        if record.skipped:
+            yield record.index, Degraded(name, f"the task goes on without it: {failure.message if failure else ''}")
+        if self._steps:
+            seconds = sum(attempt.seconds for attempt in record.attempts)
+            error = failure.message if failure else ""
+            yield record.index, StepDone(name, record.passed, len(record.attempts), round(seconds, 3), error)
+
+
+def _attempted(course: _Course, plan: Plan, index: int, attempt: Attempt) -> Told:
+    if not isinstance(attempt.outcome, Failure):
+        if trouble := course.troubles.pop(index, None):
+            end = attempt.t + attempt.seconds
+            after = max(0.0, end - (attempt.t if trouble.since is None else trouble.since))
+            yield index, Recovered(course.name(index), round(after, 3), trouble.failed + 1, trouble.category)
+        return
+    trouble = course.trouble(index)
+    trouble.since = attempt.t + attempt.seconds if trouble.since is None else trouble.since
+    trouble.category = category(attempt.outcome)
+    if attempt.outcome.code == _REFUSED:
+        yield index, _refusal(course, plan, index, attempt.outcome)
+    else:
+        trouble.failed += 1
+
+
+def _refusal(course: _Course, plan: Plan, index: int, failure: Failure) -> TelemetryEvent:
+    """The agent is asked again, with no remedy between; the step is another one then."""
+    trouble = course.trouble(index)
+    trouble.refused += 1
+    name, kind = f"proposal of {plan.agent}", category(failure)
+    if trouble.refused < PROPOSALS:
+        return Retrying(name, trouble.refused, PROPOSALS - 1, 0.0, failure.message, kind)
+    course.lost.add(index)
+    return GaveUp(name, failure.message, exhausted=True, category=kind)
+
+
+def _remedy(course: _Course, event: RemedyChosen) -> Iterator[TelemetryEvent]:
+    failure, name, trouble = event.failure, course.name(event.index), course.trouble(event.index)
+    kind, error = category(failure), failure.message
+    key = failure.family, type(event.remedy)
+    trouble.chosen[key] += 1
+    trouble.category = trouble.category or kind
+    match event.remedy:
+        case Retry() | Rewind() | Repair() as remedy:
+            number, delay = trouble.chosen[key], remedy.after if isinstance(remedy, Retry) else 0.0
+            yield Retrying(name, number, max(number, _allowed(event.plan, failure, remedy)), delay, error, kind)
+        case Substitute(selector=selector):
+            yield FellBack(name, failure.selector or "", selector, error)
+        case Trust(source=source):
+            yield FellBack(name, "memory" if source == "environment" else "environment", source, error)
+        case GiveUp():
+            course.lost.add(event.index)
+            yield GaveUp(name, error, exhausted=trouble.failed > 1, category=kind)
+        case Skip():
+            return
+
+
+def _allowed(plan: Plan, failure: Failure, remedy: Remedy) -> int:
+    """How many remedies of this kind the task's rule has for such a failure."""
+    remedies = islice(plan.rulebook.remedies(failure, lambda: 0.5), _MANY)
+    return sum(type(each) is type(remedy) for each in remedies)
+
+
+def _finished(course: _Course, result: TaskResult) -> Told:
+    """What no remedy has told: a task that failed before or beside its steps, or whose end another one took over."""
+    failure, name, end = result.failure, f"task {result.task_id}", result.steps_total
+    told = result.skipped or result.failed_index in course.lost
+    if failure and failure.code != "INTERRUPTED" and not told:
+        index = -1 if result.failed_index is None else result.failed_index
+        yield index, GaveUp(name, failure.message, exhausted=False, category=category(failure))
+    if result.alternative is not None:
+        yield end, FellBack(name, result.task_id, result.alternative.task_id, failure.message if failure else "")
+    for warning in result.warnings:
+        if warning.type == "criteria_relaxed":
+            yield end, Degraded(name, warning.message)
+    yield None, _done(result)
+
+
+def _done(result: TaskResult) -> TaskDone:
+    attempts = [attempt for record in result.history for attempt in record.attempts]
+    return TaskDone(
+        final_state="skipped" if result.skipped else result.final_state,
+        seconds=round(result.elapsed, 3),
+        steps=result.steps_completed,
+        attempts=len(attempts),
+        failures=sum(not attempt.passed for attempt in attempts),
+        code=result.failure.code if result.failure else "",
+        expected=bool(result.error and result.error.expected),
+    )

@@ -1,0 +1,78 @@
+"""The ways back to a page in real Chromium: the answer to a write is asked for by none of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from harness.browser import PlaywrightSession
+from harness.failure import Failure
+from tests.browser.stage import SHOP, Stage, failed, passed
+from tests.browser.striking import strike
+
+pytestmark = pytest.mark.filterwarnings("default")
+CLICK = {"act": "click", "selector": "#plain"}
+PAY = "<form method=%s action=%s><input type=hidden name=to value=/saved><button id=pay>Pay</button></form>"
+WRITE = {"act": "submit", "selector": "#pay"}
+
+
+async def paid(stage: Stage, method: str, action: str, **keys: Any) -> PlaywrightSession:
+    """A session on the answer to a form that was sent once."""
+    session = await stage.at("/saved")
+    await session._tab.page.set_content(PAY % (method, f"http://{SHOP}{action}"))
+    await passed(session, {**WRITE, **keys})
+    return session
+
+
+async def crashed(session: PlaywrightSession) -> Failure | None:
+    """What the way back from a page that crashed says."""
+    await strike(session, kind="page_crash")
+    return await session.renew(await failed(session, CLICK), 15)
+
+
+@pytest.mark.parametrize(
+    ("method", "action", "keys"),
+    [("post", "/status/200", {}), ("post", "/status/200", {"effect": "idempotent"}), ("get", "/whoami", {})],
+    ids=["post", "post-said-to-be-idempotent", "get-that-writes"],
+)
+def test_the_answer_to_a_write_is_not_asked_for_again(
+    run: Any, stage: Stage, method: str, action: str, keys: dict[str, Any]
+) -> None:
+    async def body() -> None:
+        before = stage.site.hits.get(action, 0)
+        session = await paid(stage, method, action, **keys)
+        why = await crashed(session)
+        assert why is not None
+        assert (why.code, stage.site.hits[action] - before) == ("PAGE_CRASHED", 1)
+        assert why.message.endswith("the page is the answer to a write, and there is no checkpoint")
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("method", "action", "keys"),
+    [("post", "/redirect?to=/saved", {}), ("get", "/redirect", {}), ("get", "/saved", {"effect": "idempotent"})],
+    ids=["post-that-redirects", "get-that-redirects", "get-that-does-not-write"],
+)
+def test_a_page_that_is_not_itself_the_write_is_opened_again(
+    run: Any, stage: Stage, method: str, action: str, keys: dict[str, Any]
+) -> None:
+    async def body() -> None:
+        sent = stage.site.hits.get("/redirect", 0)
+        session = await paid(stage, method, action, **keys)
+        assert await crashed(session) is None
+        assert (session.url or "").startswith(f"http://{SHOP}/saved")
+        assert stage.site.hits.get("/redirect", 0) - sent == ("redirect" in action)
+
+    run(body())
+
+
+def test_a_page_that_was_opened_after_the_write_is_opened_again(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await paid(stage, "post", "/status/200")
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
+        assert await crashed(session) is None
+        await passed(session, CLICK)
+
+    run(body())

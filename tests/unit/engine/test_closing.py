@@ -1,0 +1,84 @@
+"""The end of a task: what became of its faults is known only when they were healed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from harness.failure import Failure
+from harness.record import MetFault
+from harness.spec.faults import Fault
+from tests.unit.fakes import FakeInjector, Theatre
+
+FAULT: TypeAdapter[Any] = TypeAdapter(Fault)
+CRASH = FAULT.validate_python({"kind": "page_crash"})
+GONE = Failure("ELEMENT_NOT_FOUND", "no #a", "#a")
+
+
+@dataclass
+class Injector(FakeInjector):
+    """`at_last` is what `met` says once it was closed."""
+
+    so_far: tuple[MetFault, ...] = ()
+    at_last: tuple[MetFault, ...] = ()
+    error: Exception | None = field(default=None)
+
+    def met(self) -> tuple[MetFault, ...]:
+        return self.at_last if self.closed else self.so_far
+
+    async def close(self) -> None:
+        await super().close()
+        if self.error:
+            raise self.error
+
+
+def struck(problem: str = "", name: str = "f") -> MetFault:
+    return MetFault(name, CRASH, 1, (0.0,), problem=problem)
+
+
+def ended(theatre: Theatre, so_far: tuple[MetFault, ...], at_last: tuple[MetFault, ...]) -> Any:
+    theatre.injector = Injector(so_far=so_far, at_last=at_last)
+    return asyncio.run(theatre.play())
+
+
+@pytest.mark.parametrize("failure", [None, GONE])
+def test_a_fault_that_could_not_be_healed_is_told(failure: Failure | None) -> None:
+    theatre = Theatre()
+    theatre.session.script = [failure] * 20 if failure else []
+    result = ended(theatre, (struck(), struck(name="g")), (struck("it is down"), struck(name="g")))
+    [warning] = result.warnings
+    assert (warning.type, warning.message) == ("fault_not_healed", "Fault page_crash at step 0: it is down")
+    assert warning.details == {"fault": "f"}
+    assert [each.problem for each in result.faults] == ["it is down", ""]
+    told = theatre.archive.passes or [kept[1] for kept in theatre.archive.kept]
+    assert "fault_not_healed" in str(told[0].warnings)
+
+
+def test_a_fault_that_could_not_even_strike_is_told_once() -> None:
+    result = ended(Theatre(), (struck("it is down"),), (struck("it is down"),))
+    assert [warning.type for warning in result.warnings] == ["fault_not_met"]
+
+
+def test_of_faults_of_one_name_one_that_was_met_is_enough() -> None:
+    never = MetFault("f", CRASH)
+    result = ended(Theatre(), (never, struck(), never), (never, struck(), never))
+    assert result.warnings == ()
+    result = ended(Theatre(), (never, struck(name="g")), (never, struck(name="g")))
+    assert [(warning.type, warning.details) for warning in result.warnings] == [("fault_not_met", {"fault": "f"})]
+
+
+def test_a_fault_that_could_not_be_healed_is_told_beside_one_of_its_name() -> None:
+    result = ended(Theatre(), (struck("down"), struck()), (struck("down"), struck("it is down")))
+    assert [warning.type for warning in result.warnings] == ["fault_not_met", "fault_not_healed"]
+
+
+def test_the_session_is_closed_whatever_healing_does() -> None:
+    theatre = Theatre()
+    theatre.injector = Injector(error=OSError("no more files"))
+    with pytest.raises(OSError, match="no more files"):
+        asyncio.run(theatre.play())
+    assert theatre.session.closed

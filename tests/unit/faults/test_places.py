@@ -1,0 +1,108 @@
+"""Faults against the settings of their project: hosts, services, files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.faults.places import Project, misplaced, misplaced_in_plan
+from harness.pytest_plugin.faults import ODDITIES, check_plans
+from harness.settings import Settings
+from harness.spec.fault_plan_file import load_fault_plan
+from harness.spec.problems import SpecError
+from tests.unit.spec.files import loaded, write
+
+HEAD = "task_id: T\nsteps:\n  - {act: open, url: 'http://shop.local/'}\n"
+LOCKED = "faults: [{kind: database_locked, path: %s, seconds: 1}]"
+
+
+def project(root: Path, *, known: bool = True) -> Project:
+    hosts = {"shop.local": 1, "bank.local": 2, "node1.test": 3}
+    service = {"command": ["x", "--state", ".harness/x.sqlite3"], "hosts": hosts, "health": "http://shop.local/health"}
+    return Project(Settings.model_validate({"services": {"demo": service}, "root": root}), known)
+
+
+def told(folder: Path, text: str, around: Project | None = None) -> list[str]:
+    found = misplaced(loaded(folder, HEAD + text + "\n"), around or project(folder))
+    return [f"{each.severity} {each.line}:{each.column} {each.path}: {each.message}; {each.hint}" for each in found]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("faults: [{kind: refuse, host: shop.locl, connections: 1}]", "error 4:31 faults[0].host: the task cannot"),
+        ("faults: [{kind: refuse, host: shop.locl, connections: 1}]", "; did you mean `shop.local`?"),
+        ("faults: [{kind: hang, url: 'http://shop.locl/*'}]", "error 4:28 faults[0].url: the task cannot start"),
+        ("faults: [{kind: hang, url: 'http://shop.locl/*'}]", "; did you mean `shop.local`?"),
+        ("inputs: {h: x.y}\nfaults: [{kind: refuse, host: '${inputs.h}', seconds: 1}]", "error 5:31 faults[0].host"),
+        ("faults: [{kind: service_killed, service: nope}]", "error 4:42 faults[0].service: the fault cannot strike"),
+        ("faults: [{kind: refuse, host: x.y, seconds: 1}]\nexpect: {final_state: failed, code: NET_DNS}", "error 4:31"),
+        (LOCKED % "/etc/hosts", "error 4:40 faults[0].path: the path leads out of the project"),
+        (LOCKED % "link", "error 4:40 faults[0].path: the path leads out of the project"),
+        (LOCKED % "no.sqlite3", "warning 4:40 faults[0].path: there is no such file"),
+    ],
+)  # fmt: skip
+def test_what_there_is_not_is_told_with_its_place(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "link").symlink_to("/etc/hosts")
+    (line,) = told(tmp_path, text)
+    assert expected in line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "faults: [{kind: refuse, host: SHOP.local, connections: 1}, {kind: hang, url: '*/api'}]",
+        "faults: [{kind: hang, url: 'http://shop*'}, {kind: hang, url: 'http://*/x'}]",
+        "faults: [{kind: service_killed, service: demo}, {kind: dns, url: 'http://else.where/*'}]",
+        "parametrize: {h: [shop.locl, bank.local]}\nfaults: [{kind: refuse, host: '${param.h}', seconds: 1}]",
+        "faults: [{kind: refuse, host: '${env:HOST}', seconds: 1}, {kind: service_killed, service: '${env:S}'}]",
+        "faults: [{kind: refuse, host: x.y, seconds: 1}]\nexpect: {final_state: failed, code: INVALID_INPUT}",
+        LOCKED % "t.task.yaml",
+        LOCKED % ".harness/x.sqlite3",
+    ],
+)
+def test_what_is_in_order_or_not_known_is_left_alone(tmp_path: Path, text: str) -> None:
+    assert told(tmp_path, text) == []
+
+
+def test_outside_of_its_project_nothing_is_certain(tmp_path: Path) -> None:
+    around = Project(Settings(), known=False)
+    faults = "faults: [{kind: refuse, host: a.b, seconds: 1}, {kind: service_killed, service: x}]"
+    found = told(tmp_path, faults, around)
+    assert [line.partition(" ")[0] for line in found] == ["warning", "warning"]
+    assert found[0].endswith("write it inside of its project")
+    assert told(tmp_path, LOCKED % "/etc/hosts", around) == []
+
+
+PLAN = """faults:
+  - {kind: refuse, host: xyz.example, connections: 1}
+  - {kind: refuse, host: '${inputs.h}', seconds: 1}
+"""
+
+
+def test_faults_of_a_plan(tmp_path: Path) -> None:
+    plan = load_fault_plan(write(tmp_path, PLAN, "p.faults.yaml"))
+    (problem,) = misplaced_in_plan(plan, project(tmp_path))
+    assert str(problem) == (
+        f"{plan.source}:2:26: faults[0].host: the task cannot start: this is no host of [tool.harness.services]\n"
+        "  expected: bank.local, node1.test or shop.local\n  found: xyz.example"
+    )
+
+
+class Config:
+    """As much of pytest's as is asked for."""
+
+    def __init__(self) -> None:
+        self.stash = pytest.Stash()
+
+
+def test_a_run_with_such_a_plan_does_not_begin(tmp_path: Path) -> None:
+    settings = project(tmp_path).settings
+    wrong = settings.model_copy(update={"faults": (write(tmp_path, PLAN, "p.faults.yaml"),)})
+    with pytest.raises(SpecError, match="no host of"):
+        check_plans(Config(), wrong)  # type: ignore[arg-type]
+    text = "faults:\n  - {kind: page_crash, expect: {}}\n"
+    config, odd = Config(), settings.model_copy(update={"faults": (write(tmp_path, text, "q.faults.yaml"),)})
+    check_plans(config, odd)  # type: ignore[arg-type]
+    assert [each.message for each in config.stash[ODDITIES]] == ["`expect` expects nothing"]
