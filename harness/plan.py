@@ -70,6 +70,12 @@ class Plan:
     heal: bool = True
     strict: bool = False
 
+    @property
+    def all_secrets(self) -> tuple[str, ...]:
+        """Those of the task, and of the tasks that may run inside of it: what is told of it shows their steps too."""
+        inner = (self.alternative, *(repair.task for repair in self.repairs))
+        return self.secrets + tuple(secret for plan in inner if plan is not None for secret in plan.all_secrets)
+
 
 def new_run_id(now: datetime, pid: int) -> str:
     """Sortable and unique on one machine: time of day and process."""

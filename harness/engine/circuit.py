@@ -30,6 +30,8 @@ DOWN = frozenset(
 """What says that a site is down. 429 and 500 do not: it answers, if not what was wanted."""
 LOOK = 0.25
 """Seconds between two looks at a circuit that is waited for."""
+RECOVERY_SECONDS = 15.0
+"""How long a retry waits for a service to be started again; most take a second."""
 PROBED_AGAIN = 0.5
 """Seconds until it is asked again whether the site works, while somebody else is trying it."""
 
@@ -77,9 +79,9 @@ async def rest(run: Run, failure: Failure, seconds: float) -> None:
 
 
 async def _recovered(run: Run, url: str) -> None:
-    """A service of ours is waited for as long as the task has time: a retry before would be in vain."""
+    """A service of ours that is being started again is waited for: a retry before would be in vain."""
     with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(run.left):
+        async with asyncio.timeout(min(run.left, RECOVERY_SECONDS)):
             await run.ports.recover(url)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 from harness.plan import Plan
@@ -44,7 +43,7 @@ class DirectoryArchive:
 
         Its secrets are kept out of all that is written from now on: other tasks of its episode share its memory.
         """
-        self._redactor.learn(_secrets(plan))
+        self._redactor.learn(plan.all_secrets)
         folder = self._workspace.folder(safe_name(plan.key))
         with self._lock:
             self._scratch.setdefault(plan.key, []).append(folder)
@@ -93,11 +92,3 @@ class DirectoryArchive:
         for folder in {*folders, *more}:
             if folder.is_relative_to(self._root / ".tmp"):
                 self._workspace.discard(folder)
-
-
-def _secrets(plan: Plan) -> Iterator[str]:
-    """Those of the task, and of the tasks that may run inside of it: its report shows their steps too."""
-    yield from plan.secrets
-    for inner in (plan.alternative, *(repair.task for repair in plan.repairs)):
-        if inner is not None:
-            yield from _secrets(inner)

@@ -97,7 +97,7 @@ class Telemetry:
     def on(self, event: Event) -> None:
         """What the engine says; from any thread, in the order of each task."""
         with self._lock:
-            self._redactor = self._redactor.plus(event.plan.secrets)
+            self._redactor = self._redactor.plus(event.plan.all_secrets)
             for step, told in self._translator.translate(event):
                 self._tell(told, event.plan, step)
             for listener in self._listeners:

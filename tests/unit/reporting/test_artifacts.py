@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from harness.plan import Plan
@@ -110,7 +110,10 @@ def test_no_secret_is_in_any_file(tmp_path: Path) -> None:
 )
 def test_whatever_the_secret_it_is_in_no_file(tmp_path: Path, secret: str) -> None:
     plan = sample.plan(secrets=(secret,))
-    made = archive(tmp_path)
+    if not (tmp_path / "anyway").is_dir():
+        keep(archive(tmp_path / "anyway"), sample.plan())
+    assume(not _leaks(tmp_path / "anyway", secret))  # a word of the reports' own, such as a key of HAR files
+    made = archive(tmp_path / "made")
     found = evidence(made.scratch(plan), secret)
     assert _leaks(keep(made, plan, evidence=found, state=Snapshot({"k": secret}, {"env": [secret]})), secret) == []
 
