@@ -45,8 +45,8 @@ class RunCircuits:
         )
 
     def of(self, plan: Plan) -> Callable[[str], Breaker | None]:
-        """Which circuit a URL of this task belongs to. What a task's own faults do to it is no site's fault."""
-        return self._none if plan.faults or not self._enabled else self._breaker
+        """Which circuit a URL of this task belongs to. What a task orders (faults) or expects is no site's fault."""
+        return self._none if plan.faults or _expects_failure(plan) or not self._enabled else self._breaker
 
     def agent(self, name: str) -> Breaker | None:
         """The circuit of an agent that chooses steps; None when they are off."""
@@ -71,6 +71,11 @@ class RunCircuits:
         """Nothing is counted."""
 
 
+def _expects_failure(plan: Plan) -> bool:
+    expect = plan.spec.expect
+    return expect is not None and expect.final_state in ("failed", "aborted")
+
+
 def origin_of(url: str, base: str | None) -> str | None:
     """`http://shop.local` of a URL, which may be relative to `base`; None for one without a host."""
     try:
@@ -81,5 +86,13 @@ def origin_of(url: str, base: str | None) -> str | None:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         return None
     known = {"http": 80, "https": 443}[parts.scheme]
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else _as_browsers_write(parts.hostname)
     return f"{parts.scheme}://{host}" + (f":{port}" if port not in (None, known) else "")
+
+
+def _as_browsers_write(host: str) -> str:
+    """A name with signs beyond ASCII has one spelling in URLs (punycode), and no final dot."""
+    try:
+        return host.rstrip(".").encode("idna").decode("ascii")
+    except UnicodeError:
+        return host

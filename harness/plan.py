@@ -69,6 +69,8 @@ class Plan:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     heal: bool = True
     strict: bool = False
+    timeout_scale: float = 1.0
+    """Of the run; for the steps that an agent proposes."""
 
     @property
     def all_secrets(self) -> tuple[str, ...]:

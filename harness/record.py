@@ -34,6 +34,11 @@ class Attempt:
     def passed(self) -> bool:
         return isinstance(self.outcome, Passed)
 
+    @property
+    def waited(self) -> bool:
+        """Nothing was sent: its site was left alone, and the task waits for it. No retry, and none of its budget."""
+        return isinstance(self.outcome, Failure) and bool(self.outcome.details.get("waits"))
+
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
@@ -92,6 +97,11 @@ class StepRecord:
     @property
     def retries(self) -> int:
         return max(0, len(self.attempts) - 1)
+
+    @property
+    def spent(self) -> int:
+        """Retries that its budget pays."""
+        return max(0, sum(not each.waited for each in self.attempts) - 1)
 
 
 History = tuple[StepRecord, ...]

@@ -72,8 +72,7 @@ def _recovered(record: StepRecord) -> Iterator[Warning_]:
         count = sum(failure.family is family for failure in failures)
         match family:
             case Family.NETWORK:
-                text = f"Network error recovered after {count} {'retry' if count == 1 else 'retries'}"
-                yield Warning_("network_error_recovered", text, record.index, {"retries": count})
+                yield _reached(record, failures[0])
             case Family.ASSERTION:
                 waited = sum(a.remedy.after for a in record.attempts if isinstance(a.remedy, Retry))
                 text = f"Assertion succeeded on retry after {waited:g}s wait"
@@ -90,6 +89,15 @@ def _recovered(record: StepRecord) -> Iterator[Warning_]:
             case _:
                 text = f"{failures[0].type} recovered after {count} more attempt(s)"
                 yield Warning_("element_appeared_late", text, record.index, {"retries": count})
+
+
+def _reached(record: StepRecord, first: Failure) -> Warning_:
+    """A site that answered in the end; of one that was only waited for, nothing was tried in vain."""
+    count = record.spent
+    text = f"Network error recovered after {count} {'retry' if count == 1 else 'retries'}"
+    if not count:
+        text = f"Waited for a site that was left alone: {first.message}"
+    return Warning_("network_error_recovered", text, record.index, {"retries": count})
 
 
 def _resolved(record: StepRecord, failure: Failure) -> Warning_:

@@ -78,7 +78,7 @@ class Harness:
 
     def _of_services(self, event: ResilienceEvent) -> None:
         """A service that answers again: who waits for its sites need not wait on."""
-        if isinstance(event, ServiceChanged) and event.after == State.UP:
+        if isinstance(event, ServiceChanged) and event.before == State.RESTARTING and event.after == State.UP:
             for host in self.settings.services[event.service].hosts:
                 self.circuits.answers_again(host)
         self._tell(event)

@@ -108,6 +108,7 @@ class _Work:
             secrets=tuple(dict.fromkeys((*secrets, *secrets_of(more.variables, environ)))),
             heal=settings.heal,
             strict=settings.strict,
+            timeout_scale=settings.timeout_scale,
         )
         _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
         return plan

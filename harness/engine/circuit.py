@@ -10,7 +10,8 @@ from typing import Any
 
 from harness.engine.run import Run
 from harness.failure import Failed, Failure, Outcome, Passed
-from harness.resilience.breaker import Breaker, CircuitOpen, Transition
+from harness.recovery.network import NetworkRule
+from harness.resilience.breaker import Breaker, CircuitOpen, State, Transition
 from harness.spec.interpolate import MissingMemory, resolve
 from harness.spec.steps import Api, Open, Step
 
@@ -32,8 +33,8 @@ LOOK = 0.25
 """Seconds between two looks at a circuit that is waited for."""
 RECOVERY_SECONDS = 15.0
 """How long a retry waits for a service to be started again; most take a second."""
-PROBED_AGAIN = 0.5
-"""Seconds until it is asked again whether the site works, while somebody else is trying it."""
+PROBE_SECONDS = 5.0
+"""How long a task waits at a time while another one is trying the site."""
 
 
 async def through(run: Run, step: Step, attempt: Callable[[], Awaitable[Outcome]]) -> Outcome:
@@ -47,13 +48,16 @@ async def through(run: Run, step: Step, attempt: Callable[[], Awaitable[Outcome]
     try:
         ticket = breaker.admit() if breaker else None
     except CircuitOpen as refusal:
-        return _refused(refusal, url)
+        assert breaker is not None
+        return _refused(run, breaker, refusal, url)
     try:
         outcome = await attempt()
         blamed = _blamed(run, outcome)
         before = _last(blamed or breaker)
         if blamed is not None and blamed is not breaker:
             _count(blamed, outcome)
+            if ticket is not None and breaker is not None and _host(blamed) == _host(breaker):
+                ticket.failed(_said(outcome))  # its http leads on to its https
         elif ticket is not None and blamed is not None:
             ticket.failed(_said(outcome))
         elif ticket is not None and isinstance(outcome, Passed):
@@ -65,7 +69,7 @@ async def through(run: Run, step: Step, attempt: Callable[[], Awaitable[Outcome]
 
 
 async def rest(run: Run, failure: Failure, seconds: float) -> None:
-    """Wait before a retry; for a circuit no longer than it rests: its site may be known to be there again."""
+    """Wait before a retry; not on for a circuit that has closed. A service of ours is waited for: it comes back."""
     url = failure.details.get("url")
     breaker = run.ports.breaker(url) if failure.code == "CIRCUIT_OPEN" and isinstance(url, str) else None
     clock = run.ports.clock
@@ -74,7 +78,7 @@ async def rest(run: Run, failure: Failure, seconds: float) -> None:
         await clock.sleep(LOOK)
     left = until - clock.now()
     await clock.sleep(left if breaker is None else min(left, breaker.rests_for()))
-    if failure.code in DOWN and isinstance(url, str):
+    if (failure.code in DOWN or breaker is not None) and isinstance(url, str):
         await _recovered(run, url)
 
 
@@ -112,6 +116,10 @@ def _count(breaker: Breaker, outcome: Outcome) -> None:
         return
 
 
+def _host(breaker: Breaker) -> str:
+    return breaker.name.rpartition("//")[2].partition(":")[0]
+
+
 def _said(outcome: Outcome) -> str:
     """In general words: other tasks are told, and do not know what is secret in this one."""
     return f"{outcome.code}: {outcome.row.cause.removesuffix('.')}" if isinstance(outcome, Failure) else ""
@@ -131,13 +139,30 @@ def _told(outcome: Outcome, before: Transition | None, breaker: Breaker | None) 
     return replace(outcome, details=details)
 
 
-def _refused(refusal: CircuitOpen, url: str | None) -> Failure:
-    wait = PROBED_AGAIN if refusal.probing else refusal.reopens_in
+def _refused(run: Run, breaker: Breaker, refusal: CircuitOpen, url: str | None) -> Failure:
+    waits = _waits(run, breaker)
+    longest = min(PROBE_SECONDS, refusal.reopens_in) if refusal.probing else refusal.reopens_in
     details = {
         "url": url,
         "circuit": {"name": refusal.name, "state": "open"},
         "failures": refusal.failures,
         "last_error": refusal.error,
         "reopens_in": round(refusal.reopens_in, 1),
+        **({"waits": True} if waits else {}),
     }
-    return Failure("CIRCUIT_OPEN", f"nothing was sent: {refusal}", details=details, retry_after=wait)
+    text = f"nothing was sent: {refusal}"
+    return Failure("CIRCUIT_OPEN", text, details=details, retry_after=longest if waits else None)
+
+
+def _waits(run: Run, breaker: Breaker) -> bool:
+    """Whether the task waits: as its rule says; else the first time, for an outage may be short.
+
+    Of a site that failed again when it was tried, nobody expects anything: to wait on would cost each task that time.
+    """
+    rule = run.plan.rulebook.on_network_error
+    if not isinstance(rule, NetworkRule):
+        return False
+    if rule.wait_for_circuit is not None:
+        return rule.wait_for_circuit
+    opened = next((each for each in reversed(breaker.history) if each.after is State.OPEN), None)
+    return opened is None or opened.before is State.CLOSED

@@ -52,7 +52,7 @@ class Journal:
     @property
     def retries(self) -> int:
         """Attempts after the first, of all steps together; going back to a checkpoint is one."""
-        return sum(record.retries + (record.rewound is not None) for record in self.trace)
+        return sum(record.spent + (record.rewound is not None) for record in self.trace)
 
     def done_before(self, index: int, step: Step, *, by_agent: bool) -> StepRecord | None:
         """The record of this very write before a rewind. An agent may choose it at another place."""

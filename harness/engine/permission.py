@@ -63,8 +63,8 @@ def stretched(run: Run, remedy: Rewind) -> Run:
 def _spared(run: Run, progress: Progress, failure: Failure) -> Answer | None:
     """`budget: max_retries` is used up."""
     allowed = run.plan.spec.budget.max_retries
-    spent = run.journal.retries + len(progress.attempts) - 1
-    if allowed is None or spent < allowed:
+    spent = run.journal.retries + progress.record().spent
+    if allowed is None or spent < allowed or failure.details.get("waits"):
         return None
     message = f"Budget exceeded: max_retries {allowed} ({failure.message})"
     details = {**failure.details, "last_code": failure.code}

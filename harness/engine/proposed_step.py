@@ -84,10 +84,9 @@ def _filled(step: Step, plan: Plan, environ: Mapping[str, str]) -> Step:
         made = interpolate_step(step, Scope(plan.spec.inputs, plan.spec.persona, environ))
     except BadReferenceError as error:
         raise BadProposalError(hiding(plan.secrets)(str(error))) from None
-    scale = plan.step_timeout / plan.spec.step_timeout
-    if made.timeout is None or scale == 1:
+    if made.timeout is None or plan.timeout_scale == 1:
         return made
-    return made.model_copy(update={"timeout": made.timeout * scale})
+    return made.model_copy(update={"timeout": made.timeout * plan.timeout_scale})
 
 
 def _refuse(problems: Iterable[Problem], plan: Plan) -> None:

@@ -158,9 +158,9 @@ def _next(run: Run, progress: Progress, failure: Failure, *, known: bool) -> tup
 def _ailment(failure: Failure) -> Hashable:
     """What has remedies of its own; of lost pages and browsers each kind, and whether others are to blame.
 
-    Waiting for a circuit is no retry: nothing was sent.
+    Waiting for a circuit is no retry.
     """
-    if failure.code == "CIRCUIT_OPEN":
+    if failure.details.get("waits"):
         return failure.code
     if failure.family is not Family.BROWSER:
         return failure.family

@@ -14,9 +14,8 @@ from harness.recovery.rule import Random, Rule, shorthand
 from harness.resilience import Backoff
 
 DEFAULT_RETRIES = 3
-WAITS = Backoff(retries=1000, initial=0.5, multiplier=2.0, cap=5.0)
-"""Between two looks whether a circuit admits; at the least as long as it rests."""
-NO_WAIT = Backoff(retries=0)
+WAITS = Backoff(retries=1000, initial=0.1, multiplier=2.0, cap=2.0)
+"""Between two looks whether a circuit admits, which is no retry: nothing is sent. The task's time bounds them."""
 
 
 class NetworkRule(Rule):
@@ -35,10 +34,10 @@ class NetworkRule(Rule):
     max_delay_ms: int = Field(30_000, ge=0, le=3_600_000, description="No delay is longer, in milliseconds.")
     jitter: float = Field(0.0, ge=0, le=1, description="How much of itself a delay may differ either way, as a share.")
 
-    wait_for_circuit: bool = Field(
-        True,
-        description="Whether to wait for a site that is left alone after too many failures in a row (`CIRCUIT_OPEN`), "
-        "as long as the task's time allows; without a declared rule the task ends at once.",
+    wait_for_circuit: bool | None = Field(
+        None,
+        description="Whether to wait until a site that is left alone (`CIRCUIT_OPEN`) may be tried again, as the task's"
+        " time allows: true each time, false never (retries keep their delays, and send nothing); else the first time.",
     )
 
     def backoff(self, failure: Failure) -> Backoff:
@@ -51,9 +50,7 @@ class NetworkRule(Rule):
         return Backoff(retries, initial, self.backoff_multiplier, max(cap, initial), self.jitter)
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        backoff = self.backoff(failure)
-        if failure.code == "CIRCUIT_OPEN":  # no limit but the task's time: nothing is sent
-            backoff = WAITS if self.wait_for_circuit else NO_WAIT
+        backoff = WAITS if failure.details.get("waits") else self.backoff(failure)
         yield from map(Retry, backoff.delays(random))
         yield GiveUp("failed")
 

@@ -101,7 +101,7 @@ class DeadSite:
         return await asyncio.start_server(self._serve, "127.0.0.1", port)
 
 
-@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("enabled", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_a_dead_site_is_called_five_times_and_not_a_hundred_and_twenty(tmp_path: Path, enabled: bool) -> None:
     (port,) = free_ports(1)
     (tmp_path / "pyproject.toml").write_text(f"[tool.harness.breaker]\nenabled = {str(enabled).lower()}\n", "utf-8")

@@ -235,7 +235,7 @@ def lost(result: TaskResult) -> Failure:
     return failure
 
 
-@pytest.mark.parametrize("checkpoints", [[1], []])
+@pytest.mark.parametrize("checkpoints", [[1], THOROUGH([])])
 def test_who_lived_in_a_browser_that_was_ended_for_another_task_goes_on(kills: Kills, checkpoints: list[int]) -> None:
     a, b = two(kills, browser_stopped, checkpoints)
     assert a.ok, a.failure
@@ -247,7 +247,7 @@ def test_who_lived_in_a_browser_that_was_ended_for_another_task_goes_on(kills: K
     the_next_one_passes(kills)
 
 
-@pytest.mark.parametrize("strike", [browser_killed, driver_killed])
+@pytest.mark.parametrize("strike", [browser_killed, THOROUGH(driver_killed)])
 def test_a_browser_that_dies_with_several_tasks_in_it_is_no_task_s_fault(kills: Kills, strike: Strike) -> None:
     a, b = two(kills, strike, [])
     assert a.ok, a.failure

@@ -214,6 +214,7 @@ def test_after_a_kill_of_the_controller_of_xdist(long: Run) -> None:
     long.nothing_is_left()
 
 
+@pytest.mark.thorough
 def test_after_a_kill_of_a_worker_of_xdist(run: Run) -> None:
     for name in ("T-1", "T-2"):
         run.write(name, OPEN, HERE, {**LONG, "value": 4})

@@ -150,7 +150,11 @@ def test_frames_and_popups(run: Any, stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "code"),
-    [("missing", "ELEMENT_NOT_FOUND"), ("disabled", "ELEMENT_DISABLED"), ("moved", "ELEMENT_UNSTABLE")],
+    [
+        ("missing", "ELEMENT_NOT_FOUND"),
+        pytest.param("disabled", "ELEMENT_DISABLED", marks=pytest.mark.thorough),
+        pytest.param("moved", "ELEMENT_UNSTABLE", marks=pytest.mark.thorough),
+    ],
 )
 def test_elements_that_the_pages_scripts_make(run: Any, stage: Stage, host: Host, kind: str, code: str) -> None:
     async def body() -> None:

@@ -12,11 +12,16 @@ from harness.circuits import RunCircuits
 from harness.resilience.breaker import CircuitOpen, State
 from harness.resilience.events import nobody
 from harness.settings import BreakerTable, Settings
+from harness.spec.parts import Expect
 from tests.unit.fakes import FakeClock
 
 SHOP = "http://shop.local/cart"
-PLAIN = cast("Any", SimpleNamespace(faults=()))
-FAULTED = cast("Any", SimpleNamespace(faults=("one",)))
+PLAIN = cast("Any", SimpleNamespace(faults=(), spec=SimpleNamespace(expect=None)))
+FAULTED = cast("Any", SimpleNamespace(faults=("one",), spec=SimpleNamespace(expect=None)))
+EXPECTING = cast(
+    "Any", SimpleNamespace(faults=(), spec=SimpleNamespace(expect=Expect(final_state="failed", code="NET_DNS")))
+)
+RECOVERING = cast("Any", SimpleNamespace(faults=(), spec=SimpleNamespace(expect=Expect(final_state="completed"))))
 
 
 def circuits(
@@ -79,8 +84,10 @@ def test_without_recovery_there_are_none(tmp_path: Path) -> None:
     assert run.of(PLAIN)(SHOP) is None
 
 
-def test_what_a_tasks_own_faults_do_is_no_sites_fault(tmp_path: Path) -> None:
+def test_what_a_task_orders_or_expects_is_no_sites_fault(tmp_path: Path) -> None:
     assert circuits(tmp_path).of(FAULTED)(SHOP) is None
+    assert circuits(tmp_path).of(EXPECTING)(SHOP) is None
+    assert circuits(tmp_path).of(RECOVERING)(SHOP) is not None
 
 
 def test_a_host_that_answers_again_needs_no_probe(tmp_path: Path) -> None:
