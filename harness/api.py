@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import atexit
+import os
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.compile import compile_plan
 from harness.injection import Injection, InjectionError, Pending, check, fault_of, hosts, unknown_host
-from harness.plan import Plan
+from harness.plan import Plan, new_run_id
 from harness.record import TaskResult
+from harness.resilience import SystemClock
 from harness.settings import Settings, load_settings
 from harness.spec.faults import FaultBase
 from harness.spec.load import Loaded, find_tasks, load_file
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.task import TaskSpec
+from harness.telemetry import Record, Telemetry
+from harness.telemetry.levels import LogSink
 
 if TYPE_CHECKING:
     from harness.reporting.redaction import Redactor
@@ -58,9 +63,10 @@ def execute_task(task: TaskSpec) -> TaskResult:
     """Run a task to its end; failures are in the result. Raises SpecError when it cannot be run as it stands.
 
     Faults that were injected strike it after its own; InjectionError (a ValueError) for one that does not fit it.
-    Browser and services are started with the first task and end with the process.
+    Browser and services are started with the first task and end with the process. What resilience does is told to the
+    logger `harness.resilience` (`log_profile`).
     """
-    harness = _harness(_project())
+    harness, telemetry = _harness(_project())
     place = task.place
     folder, source = place if place else (Path.cwd(), None)
     plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id, folder=folder, source=source)
@@ -68,7 +74,7 @@ def execute_task(task: TaskSpec) -> TaskResult:
     check(injected, plan, harness.settings)
     PENDING.forget()
     struck = replace(plan, faults=(*plan.faults, *injected))
-    result = harness.run(struck, lambda _: None)
+    result = harness.run(struck, lambda event: None if isinstance(event, Record) else telemetry.on(event))
     EXECUTED.append(Execution(struck, result, harness.settings, harness.redactor))
     return result
 
@@ -138,9 +144,19 @@ def _project() -> Path:
 
 
 @lru_cache
-def _harness(root: Path) -> SyncHarness:
+def _harness(root: Path) -> tuple[SyncHarness, Telemetry]:
     from harness.wiring import SyncHarness
 
-    harness = SyncHarness(load_settings(root))
+    settings, run = load_settings(root), new_run_id(datetime.now(UTC), os.getpid())
+    telemetry = _telemetry(settings, run)
+    harness = SyncHarness(settings, run, telemetry.emit)
     atexit.register(harness.close)
-    return harness
+    return harness, telemetry
+
+
+def _telemetry(settings: Settings, run: str) -> Telemetry:
+    """The log alone: event files and figures are of runs, and this process may be one of pytest with its own."""
+    from harness.reporting.redaction import Redactor
+
+    redactor, profile = Redactor((), settings.redact), settings.log_profile
+    return Telemetry(run, SystemClock(), redactor, steps=profile == "debug", sinks=[LogSink(profile)])

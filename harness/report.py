@@ -175,7 +175,7 @@ def note(attempt: Attempt) -> str:
     """`RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...` (specs/003 5.2 to 5.4)."""
     match attempt.remedy:
         case Retry(after=after):
-            way = f"RETRY (after {after:g}s)"
+            way = f"RETRY (after {after:.3g}s)"
         case Substitute(selector=selector):
             way = f"FALLBACK {selector}"
         case Repair():

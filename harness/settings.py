@@ -37,6 +37,12 @@ class ServiceSettings(Part):
     health_interval: float = Field(
         10.0, ge=0, le=3600, description="Seconds between two questions after its health while it runs; 0 asks none."
     )
+    health_patience: float = Field(
+        10.0,
+        gt=0,
+        le=3600,
+        description="Seconds to answer a last question when the ones before were not; who is silent so long hangs.",
+    )
     environment: dict[str, str] = Field(default_factory=dict, description="Extra environment variables.")
 
 

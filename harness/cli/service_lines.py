@@ -13,6 +13,7 @@ from harness.services.survey import Found
 
 def lines(found: Found) -> str:
     """One service, for people."""
+    port = f", port {found.port}" if found.port is not None else ""
     listener = f", pid {found.pid}" if found.pid is not None else ""
     uptime = f" for {duration(found.uptime)}" if found.uptime is not None and found.state is State.UP else ""
     restarts = f", {found.restarts} restarts" if found.owner is not None else ""
@@ -24,7 +25,7 @@ def lines(found: Found) -> str:
         "log": shown_path(found.log) if found.log.is_file() else "",
     }
     told = "".join(f"\n  {label:8} {text}" for label, text in facts.items() if text)
-    return f"{found.name}: {found.state}{uptime}, port {found.port}{listener}{restarts}{told}"
+    return f"{found.name}: {found.state}{uptime}{port}{listener}{restarts}{told}"
 
 
 def _keeper(found: Found) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from harness.cli.chosen_services import Chosen, chosen_services
 from harness.cli.ending import fail
-from harness.cli.project import settings_at
 from harness.cli.service_lines import document, lines
 from harness.failure import Failed
 from harness.reporting.names import shown_path
@@ -21,14 +20,15 @@ from harness.services import Services
 from harness.services.keeper import keep
 from harness.services.logs import follow, last_lines
 from harness.services.persistence import Keeping, Persisted
-from harness.services.places import LOGS, log_file
+from harness.services.places import log_file
 from harness.services.states import State
-from harness.services.survey import Found, survey
-from harness.settings import ServiceSettings, SettingsError
-from harness.spec.problems import did_you_mean
+from harness.services.survey import Found
 
 NOT_UP = 3
 """Exit code of `status`, as of an init script: not everything runs."""
+
+AWAITED = 3
+"""So many times its `ready_timeout` one is waited for that another command starts."""
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Look at, start, stop and read the sites' programs."
@@ -36,21 +36,6 @@ app = typer.Typer(
 
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Of [tool.harness.services]; none: all.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The services that a command is about."""
-
-    settings: Mapping[str, ServiceSettings]
-    root: Path
-
-    @property
-    def logs(self) -> Path:
-        return self.root / LOGS
-
-    def look(self) -> tuple[Found, ...]:
-        return asyncio.run(survey(self.settings, self.logs, SystemClock()))
 
 
 @app.command()
@@ -61,7 +46,7 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
 
     Example: harness services status
     """
-    found = _chosen(names).look()
+    found = chosen_services(names, kept=True).look()
     _tell(found, as_json)
     raise typer.Exit(0 if all(each.state is State.UP for each in found) else NOT_UP)
 
@@ -80,7 +65,7 @@ def start(
 
     Example: harness services start --persist
     """
-    chosen = _chosen(names)
+    chosen = chosen_services(names)
     if persist:
         _persist(chosen)
         _tell(chosen.look(), as_json)
@@ -92,11 +77,13 @@ def start(
 def stop(names: Names = None, as_json: AsJson = False) -> None:
     """End the services that `start --persist` has left running, and nothing else.
 
+    Those too that have been renamed or removed in pyproject.toml since.
+
     Exit code: 0 none of them runs any more, 1 one does not end, or is not known.
 
     Example: harness services stop
     """
-    chosen = _chosen(names)
+    chosen = chosen_services(names, kept=True)
     try:
         ended = asyncio.run(_stop(chosen))
     except TimeoutError as error:
@@ -121,7 +108,7 @@ def logs(
 
     Example: harness services logs shop -n 50 --follow
     """
-    chosen = _chosen(names)
+    chosen = chosen_services(names)
     files = {name: log_file(chosen.logs, name) for name in chosen.settings}
     if not wait and not any(file.is_file() for file in files.values()):
         fail(f"no log yet: {', '.join(shown_path(file) for file in files.values())}")
@@ -143,25 +130,6 @@ def _tell_line(name: str, line: str, several: bool, as_json: bool) -> None:
     print(text, flush=True)
 
 
-def _chosen(names: Sequence[str] | None) -> Chosen:
-    try:
-        settings = settings_at(Path.cwd())
-    except SettingsError as error:
-        fail(str(error))
-    if not settings.services:
-        fail(f"there is no [tool.harness.services.<name>] in {shown_path(settings.root / 'pyproject.toml')}")
-    for name in names or ():
-        if name not in settings.services:
-            known = f"there are: {', '.join(settings.services)}"
-            fail(f"no service `{name}` in [tool.harness.services]; {did_you_mean(name, settings.services) or known}")
-    chosen = {name: settings.services[name] for name in names or settings.services}
-    try:
-        Services(chosen, root=settings.root, logs=settings.root / LOGS, clock=SystemClock())
-    except ValueError as error:
-        fail(str(error))
-    return Chosen(chosen, settings.root)
-
-
 def _tell(found: Sequence[Found], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps([document(each) for each in found], indent=2))
@@ -172,26 +140,38 @@ def _tell(found: Sequence[Found], as_json: bool) -> None:
 
 def _persist(chosen: Chosen) -> None:
     """Those that are not kept yet, all at once; a Ctrl-C leaves none of them."""
-    clock, starting = SystemClock(), list[Keeping]()
+    kept = {name: Persisted(name, chosen.logs, SystemClock()) for name in chosen.settings}
+    starting = list[Keeping]()
     try:
-        for name in chosen.settings:
-            if not Persisted(name, chosen.logs, clock).keeper():
+        there = [name for name, each in kept.items() if each.keeper()]
+        for name in kept:
+            if name not in there:
                 starting.append(Keeping(name, chosen.root, chosen.logs))
-        problems = [problem for keeping in starting if (problem := _problem(keeping))]
+        problems = [_problem(keeping, kept[keeping.name]) for keeping in starting]
+        problems += [_problem_elsewhere(chosen, kept[name]) for name in there]
     except KeyboardInterrupt:
         for keeping in starting:
             keeping.abandon()
         raise
-    if problems:
-        fail("\n".join(problems))
+    if any(problems):
+        fail("\n".join(filter(None, problems)))
 
 
-def _problem(keeping: Keeping) -> str:
+def _problem_elsewhere(chosen: Chosen, kept: Persisted) -> str:
+    """Of one that another command has begun to keep: it may be starting now."""
+    try:
+        asyncio.run(kept.up(AWAITED * chosen.settings[kept.name].ready_timeout))
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+def _problem(keeping: Keeping, kept: Persisted) -> str:
     try:
         started = keeping.started()
     except ValueError as error:
         return str(error)
-    if not started:
+    if not started and not kept.keeper():
         typer.echo(f"{keeping.name}: runs already, and is left to whoever keeps it; `stop` will not end it", err=True)
     return ""
 
@@ -218,5 +198,5 @@ def _hint(services: Services) -> str:
 
 async def _stop(chosen: Chosen) -> dict[str, bool]:
     clock = SystemClock()
-    stopping = (Persisted(name, chosen.logs, clock).stop() for name in chosen.settings)
-    return dict(zip(chosen.settings, await asyncio.gather(*stopping), strict=True))
+    stopping = (Persisted(name, chosen.logs, clock).stop() for name in chosen.names)
+    return dict(zip(chosen.names, await asyncio.gather(*stopping), strict=True))

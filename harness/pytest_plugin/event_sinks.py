@@ -9,7 +9,7 @@ import pytest
 
 from harness.reporting.allure_sink import running_test
 from harness.reporting.progress import Progress
-from harness.resilience.events import GaveUp, Retrying
+from harness.resilience.events import GaveUp, Retrying, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.telemetry import Record, StepDone, TaskDone
 from harness.telemetry.levels import level_name, line
@@ -45,7 +45,7 @@ def shown(record: Record, verbosity: int) -> bool:
             return False
         case ThresholdCrossed(after=level):
             return level != "ok"
-        case Retrying(delay=delay) if delay >= LONG:
+        case Retrying(delay=seconds) | Waiting(seconds=seconds) if seconds >= LONG:
             return True
         case GaveUp() | TaskDone() | StepDone():
             return False  # the report of the task says it

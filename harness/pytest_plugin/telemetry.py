@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ from harness.reporting.task_record import TaskRecord
 from harness.resilience import SystemClock
 from harness.settings import Settings
 from harness.telemetry import Record, Tally, Telemetry
-from harness.telemetry.event_log import EVENTS_FILE, EventLog, Tail, begin
+from harness.telemetry.event_log import EventLog, Tail, begin, events_of
 from harness.telemetry.levels import LOGGER, LogSink
 from harness.telemetry.record import TelemetryEvent
 from harness.telemetry.stream import Listener, Sink
@@ -52,13 +53,16 @@ class RunTelemetry:
         self._config = config
         self._state = state
         self._settings = state.settings
-        self._events = state.settings.root / EVENTS_FILE
+        self._events = events_of(state.settings.root, state.run_id)
         self._worker: str = getattr(config, "workerinput", {}).get("workerid", "")
         self._controls = not self._worker and config.getoption("dist", "no") != "no"
         self._stream: Telemetry | None = None
         self._log = EventLog(self._events)
         self._tail = Tail(self._events, state.run_id)
         self._allure = AllureEvents()
+        self._terminal = TerminalLines(config, state.progress)
+        self._records: dict[str, TaskRecord] = {}
+        """Node id -> what became of the task; of several attempts (`--reruns`) the last."""
         self._notes: dict[str, str] = {}
         self.tally = Tally(self.emit)
 
@@ -103,23 +107,27 @@ class RunTelemetry:
 
     def _later(self) -> list[Sink]:
         sinks: list[Sink] = [Hook(self._config), self._allure]
-        return sinks if self._worker else [*sinks, TerminalLines(self._config, self._state.progress)]
+        return sinks if self._worker else [*sinks, self._terminal]
 
     def emit(self, event: TelemetryEvent) -> None:
         """What circuits, services and policies did (`resilience.events.Emit`); from any thread."""
         self.stream.emit(event)
 
     def begin(self) -> None:
-        """A run that has tasks begins; before any of them, and never in a worker."""
+        """A run that has tasks begins; before any of them, and never in a worker. Figures of an earlier one go."""
         if not self._worker and self._stream is None:
-            begin(self._events)
+            begin(self._events, datetime.now(UTC))
+            for figures in (METRICS, PROMETHEUS):
+                with contextlib.suppress(OSError):  # what cannot be removed, cannot be replaced either, and is told
+                    (self._settings.root / figures).unlink(missing_ok=True)
             self.stream.deliver()
         self.spare_reports()
 
     def on(self, event: Event | Record) -> None:
         """What the engine says, on pytest's own thread; a record says only that there is something to deliver."""
         if isinstance(event, TaskStarted):
-            self.tally.look(event.at)
+            with self.stream.lock:  # the loop's thread counts meanwhile
+                self.tally.look(event.at)
         if not isinstance(event, Record):
             self.stream.on(event)
         self.stream.deliver()
@@ -128,21 +136,33 @@ class RunTelemetry:
         """What a task's policies did, into its Allure test, which still runs."""
         self._allure.attach()
 
-    def pytest_runtest_logreport(self) -> None:
-        """The controller looks at what its workers wrote since: a threshold that was passed is told at once."""
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """The controller looks at what its workers wrote since: thresholds and long waits are told at once."""
+        if document := getattr(report, "taskspec", None):
+            self._records[report.nodeid] = TaskRecord.model_validate(document)
+        self._follow()
+
+    def _follow(self) -> None:
         if self._controls and self._stream is not None:
             try:
                 for record in self._tail.records():
                     self.tally(record)
+                    if record.worker:  # a worker has no terminal; what the controller itself said was shown
+                        self._terminal(record)
             except OSError as error:
-                self._notes.setdefault(self._events.name, str(error))
+                self._notes.setdefault(self._log.name, str(error))
             self._stream.deliver()
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """A worker tells its controller what went wrong with which sink."""
-        if self._worker and self._stream is not None:
+        """A worker tells its controller what went wrong with which sink; others write figures, terminal or not."""
+        if self._stream is None:
+            return
+        if self._worker:
             output: Any = session.config
             output.workeroutput[OUTPUT] = self._stream.problems
+        else:
+            self._follow()
+            self._write([*self._records.values(), *self._state.interrupted])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -151,8 +171,8 @@ class RunTelemetry:
             self._notes.setdefault(sink, problem)
 
     def finish(self, records: Sequence[TaskRecord]) -> list[str]:
-        """Write the figures of the run; lines for its summary."""
-        self.pytest_runtest_logreport()
+        """Write the figures again, with the tasks of workers that were interrupted; lines for the summary."""
+        self._follow()
         self.stream.deliver()
         self._write(records)
         problems = {**self._notes, **self.stream.problems}
@@ -161,18 +181,24 @@ class RunTelemetry:
 
             if no_provider():
                 problems["OpenTelemetry"] = "no tracer provider is set in this process, so its spans went nowhere"
-        return [*self.tally.lines(), *(f"telemetry: {sink}: {problem}" for sink, problem in problems.items())]
+        with self.stream.lock:
+            lines = self.tally.lines()
+        return [*lines, *(f"telemetry: {sink}: {problem}" for sink, problem in problems.items())]
 
     def _write(self, records: Sequence[TaskRecord]) -> None:
         stamp = {"run": self._state.run_id, "finished": datetime.now(UTC).isoformat()}
-        document = {**stamp, "error_metrics": error_metrics(records), **self.tally.as_json()}
+        with self.stream.lock:
+            figures = self.tally.as_json()
+        document = {**stamp, "error_metrics": error_metrics(records), **figures}
         try:
             write_json(self._settings.root / METRICS, document)
             if self._settings.telemetry.prometheus:
                 from harness.telemetry.exposition import exposition
 
                 states = Counter(str(record.final_state) for record in records)
-                write_text(self._settings.root / PROMETHEUS, exposition(self.tally, states))
+                with self.stream.lock:
+                    text = exposition(self.tally, states)
+                write_text(self._settings.root / PROMETHEUS, text)
         except OSError as error:
             self._notes["metrics"] = str(error)
 

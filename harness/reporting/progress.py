@@ -64,6 +64,8 @@ def line(event: Event) -> str:
 
 def _remedy(event: RemedyChosen) -> str:
     match event.remedy:
+        case Retry(after=after) if event.failure.code == "CIRCUIT_OPEN":
+            return f"waiting {after:.1f} s: {shortened(event.failure.message, 200)}"
         case Retry(after=after):
             wait = f" in {after:.1f} s" if after else ""
             return f"retry {event.number}{wait}: {shortened(event.failure.message, 200)}"

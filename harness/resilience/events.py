@@ -23,6 +23,16 @@ class Retrying:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """Nothing was sent, and nothing is for at most `seconds`: a circuit is open. That is neither attempt nor retry."""
+
+    type: ClassVar[str] = "waiting"
+    name: str
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class CircuitChanged:
     """A breaker went from one state to another (specs/000, Layer 2: events and reasons)."""
 
@@ -109,7 +119,16 @@ class InvariantBroken:
 
 
 ResilienceEvent = (
-    Retrying | CircuitChanged | FellBack | Degraded | Recovered | GaveUp | Escalated | ServiceChanged | InvariantBroken
+    Retrying
+    | Waiting
+    | CircuitChanged
+    | FellBack
+    | Degraded
+    | Recovered
+    | GaveUp
+    | Escalated
+    | ServiceChanged
+    | InvariantBroken
 )
 Emit = Callable[[ResilienceEvent], None]
 """Called in the moment, in the loop of the call: it must not block."""

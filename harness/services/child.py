@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -64,7 +64,7 @@ class Child:
             self._signal(signal.SIGTERM)
             await self.wait(GRACE)
         self._signal(signal.SIGKILL)
-        await self.wait(KILLED_WITHIN)
+        await self._until(lambda: self._process.poll() is not None, KILLED_WITHIN)
         return self._sweep()
 
     def kill(self) -> None:
@@ -76,8 +76,12 @@ class Child:
 
     async def wait(self, seconds: float) -> bool:
         """Wait for its end; False when it goes on."""
+        return await self._until(self.ended, seconds)
+
+    async def _until(self, over: Callable[[], bool], seconds: float) -> bool:
+        """A process whose first thread alone has ended is a zombie already, and has no exit code yet."""
         deadline = Deadline.after(seconds, self._clock.now())
-        while not self.ended():
+        while not over():
             if not deadline.allows(POLL, self._clock.now()):
                 return False
             await self._clock.sleep(POLL)

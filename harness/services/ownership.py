@@ -63,7 +63,7 @@ class Ownership:
 
     def withdraw(self) -> None:
         """This process has ended it, and keeps it no more."""
-        held = self.held()
+        held = self.held() if self.mine else None
         if held and held.owner == Identity.of(os.getpid()):
             self.file.unlink(missing_ok=True)
         self.mine = False

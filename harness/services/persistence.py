@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from harness.resilience import Clock, Deadline
 from harness.services.child import GRACE, KILLED_WITHIN, POLL
 from harness.services.identity import Identity
 from harness.services.ownership import Held, Ownership
-from harness.services.places import log_file, owner_file
+from harness.services.places import log_file, owned, owner_file
+from harness.services.states import State
 
 ENDED_WITHIN = GRACE + KILLED_WITHIN + 2.0
 """Seconds that a keeper may take to end its service and itself."""
@@ -72,6 +74,22 @@ class Persisted:
         held = self._held()
         return held if held and held.owner.alive else None
 
+    async def up(self, within: float) -> None:
+        """Wait until its keeper has it up. Raises ValueError when that has given up, has ended, or takes longer."""
+        deadline = Deadline.after(within, self.clock.now())
+        while (held := self.keeper()) and held.state is not State.UP:
+            if held.failure:
+                raise ValueError(held.failure.message)
+            if not deadline.allows(POLL, self.clock.now()):
+                raise ValueError(f"{self._kept} is {held.state}, and was not up within {within:g} s")
+            await self.clock.sleep(POLL)
+        if held is None:
+            raise ValueError(f"{self._kept} did not come up, see {log_file(self.logs, self.name)}")
+
+    @property
+    def _kept(self) -> str:
+        return f"service `{self.name}`, kept by another `start --persist`,"
+
     async def stop(self) -> bool:
         """End the keeper and its service, and nobody else; whether there was anything to end. Raises TimeoutError."""
         held = self._held()
@@ -108,6 +126,12 @@ class Persisted:
                 return False
             await self.clock.sleep(POLL)
         return True
+
+
+def forgotten(logs: Path, known: Container[str], clock: Clock) -> dict[str, Held]:
+    """What living keepers say of services that the settings do not know (any more), by name."""
+    kept = {name: Persisted(name, logs, clock).keeper() for name in owned(logs) if name not in known}
+    return {name: held for name, held in kept.items() if held}
 
 
 def _signal(process: Identity, number: signal.Signals) -> None:

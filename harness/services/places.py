@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+_OWNER = ".owner.json"
 
 LOGS = Path(".harness/logs")
 """Below the project's folder."""
@@ -13,6 +16,16 @@ def log_file(logs: Path, name: str) -> Path:
     return logs / f"{name}.log"
 
 
+def lock_file(logs: Path, name: str) -> Path:
+    """Held while it is found out that nobody keeps it, and it is started."""
+    return logs / f"{name}.lock"
+
+
 def owner_file(logs: Path, name: str) -> Path:
     """Who keeps it running (`Ownership`)."""
-    return logs / f"{name}.owner.json"
+    return logs / f"{name}{_OWNER}"
+
+
+def owned(logs: Path) -> Iterator[str]:
+    """The names of the services that have such a file."""
+    return (file.name.removesuffix(_OWNER) for file in sorted(logs.glob(f"*{_OWNER}")))

@@ -11,17 +11,19 @@ class Polling:
 
     One question takes at most 500 ms; `misses` questions in a row that were not answered well make it suspect. It is
     then asked once more, and given `patience` to answer: a machine under load makes a service slow, and a slow one is
-    not ended. Only one that is silent all that time hangs.
+    not ended. Only one that is silent all that time hangs. Nobody else decides that: a task that finds it silent leaves
+    it alone.
     """
 
     interval: float = 10.0
     """Between two questions, the setting `health_interval`; 0 asks none."""
     misses: int = 3
     patience: float = 10.0
+    """For the last answer, the setting `health_patience`."""
 
 
 STANDARD = Polling()
-"""Three questions, ten seconds apart: what hangs is started again 20 to 40 seconds later."""
+"""Three questions, ten seconds apart, and ten seconds: what hangs is started again 30 to 45 seconds later."""
 
 
 @dataclass(slots=True)

@@ -16,8 +16,9 @@ from harness.services.diagnosis import Diagnosis
 from harness.services.health import PROBE_TIMEOUT, WAITS, Answer, Endpoint, Health, probe
 from harness.services.listener import owns_port
 from harness.services.ownership import Ownership
-from harness.services.places import log_file, owner_file
+from harness.services.places import lock_file, log_file, owner_file
 from harness.services.states import WAYS, State, Status
+from harness.services.turn import Turn
 from harness.settings import ServiceSettings
 
 SETTLE = 2.0
@@ -46,6 +47,7 @@ class Service:
         self._settings, self._root, self._clock = settings, root, clock
         self._endpoint = Endpoint.of(name, settings)
         self._log = log_file(logs, name)
+        self._lock = lock_file(logs, name)
         self._ownership = Ownership(owner_file(logs, name), persisted=persisted)
         self.diagnosis = Diagnosis(name, self.hosts, self.port, self._log)
         self._child: Child | None = None
@@ -119,9 +121,8 @@ class Service:
             raise self.diagnosis.occupied(answer)
         if answer.health is Health.ABSENT:
             self._gone()
-            if not await self._returned(http):
-                await self._sweep()
-                self._spawn()
+            self._reused = await self._returns(http)
+            if not self._reused:
                 await self._ready(http)
         self.become(State.UP, "already_running" if self._reused else "health_ok")
 
@@ -129,27 +130,14 @@ class Service:
         if self.status.state in (State.UP, State.UNHEALTHY):
             self.become(State.DOWN, "gone")
 
-    async def _returned(self, http: httpx2.AsyncClient) -> bool:
-        """Whether what another process keeps came back; False when there is none. Raises what the parent says."""
-        deadline = Deadline.after(2 * self._settings.ready_timeout, self._clock.now())
-        while self._child is None and (held := self._ownership.elsewhere()):
-            if held.failure and not held.above:
-                return False  # it has given up, and has no say in what is done here
-            if held.failure:
-                raise Failed(held.failure)
-            if (await self.ask(http)).health is Health.HEALTHY:
-                self._reused = True
-                return True
-            if not deadline.allows(POLL, self._clock.now()):
-                return self._forsaken(by_parent=held.above)
-            await self._clock.sleep(POLL)
-        return False
-
-    def _forsaken(self, *, by_parent: bool) -> bool:
-        """Its owner lives, and does not bring it back."""
-        if by_parent:
-            self._down("is kept running by the process that has started this one, and did not come back")
-        return False
+    async def _returns(self, http: httpx2.AsyncClient) -> bool:
+        """Whether another process has it back; else it is started here. Raises Failed when that cannot be."""
+        turn = Turn(self._ownership, self._lock, self.diagnosis, self._clock)
+        while not await turn.came_back(lambda: self.ask(http), 2 * self._settings.ready_timeout):
+            await self._sweep()
+            if await turn.take(self._spawn):
+                return False
+        return True
 
     async def stop(self) -> None:
         """End what was started here; what was reused stays."""
@@ -173,10 +161,12 @@ class Service:
         self._ownership.withdraw()
 
     async def bury(self, what: str = "ended") -> Failure:
-        """Sweep what has ended, or is to end now; how it ended."""
-        assert self._child is not None
-        child, self._child = self._child, None
-        return self.diagnosis.ended(child, what, await child.stop())
+        """Sweep what has ended, or is to end now; how it ended. Who is cancelled meanwhile leaves it to `stop`."""
+        child = self._child
+        assert child is not None
+        code = await child.stop()
+        self._child = None
+        return self.diagnosis.ended(child, what, code)
 
     def note(self, text: str) -> None:
         """What its owner makes of it, into its log."""
@@ -189,11 +179,9 @@ class Service:
         return held.failure if held else None
 
     def _spawn(self) -> None:
-        try:
-            told = self._ownership.file.absolute()
-            self._child = Child(self._settings, self._root, self._log, told, self._clock)
-        except OSError as error:
-            self._down(f"cannot be started: {error}")
+        """Raises OSError."""
+        told = self._ownership.file.absolute()
+        self._child = Child(self._settings, self._root, self._log, told, self._clock)
         if self.status.state is not State.RESTARTING:
             self.become(State.BOOTING, "spawned")
 
@@ -226,6 +214,7 @@ class Service:
         if answer.health is Health.OTHER:
             raise self.diagnosis.occupied(answer)
         await self._sweep()
+        self._ownership.withdraw()  # it is not ours to tell of
         self._reused = True
 
     async def _outwait(self, http: httpx2.AsyncClient) -> Answer:
@@ -244,6 +233,3 @@ class Service:
         code = await child.stop()
         self._child = None
         raise Failed(self.diagnosis.unready(child, what, code, answer))
-
-    def _down(self, what: str) -> NoReturn:
-        raise Failed(self.diagnosis.down(what))

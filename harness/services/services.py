@@ -48,7 +48,7 @@ class Services:
         self._refuse_doubles("port", (port for service in self._services for port in service.hosts.values()))
         self._clock = clock
         self._kept = {
-            service.name: Supervision(service, clock, replace(polling, interval=each.health_interval))
+            service.name: Supervision(service, clock, _polling(polling, each))
             for service, each in zip(self._services, settings.values(), strict=True)
         }
         self._watches: list[asyncio.Task[None]] = []
@@ -101,10 +101,10 @@ class Services:
         await asyncio.gather(*map(self._there, self._services))
 
     async def recover(self, name: str) -> None:
-        """Make it answer again, if it does not; who calls while that goes on waits for the same.
+        """Start it again, if it is dead; who calls while that goes on waits for the same.
 
-        A dead one is started at once, one that hangs after its patience (`Polling`). Raises Failed(SERVICE_DOWN) when
-        it does not come back, at once when it has failed for good.
+        One that listens and is silent is left to the questions after its health (`Polling`): it may be busy. Raises
+        Failed(SERVICE_DOWN) when it does not come back, at once when it has failed for good.
         """
         service = self._named(name)
         self._refuse_failed(service)
@@ -121,13 +121,14 @@ class Services:
 
     def explain(self, failure: Failure) -> Failure:
         """A site that is down for good, in the place of the network error that this causes."""
-        if failure.code not in ("NET_CONNECTION_REFUSED", "CHANNEL_UNREADABLE"):
+        if failure.code not in ("NET_CONNECTION_REFUSED", "CHANNEL_UNREADABLE", "CIRCUIT_OPEN"):
             return failure
         host = urlsplit(str(failure.details.get("url", ""))).hostname
         for service in self._services:
             down = self._kept[service.name].failure or service.told()
             if down and (host is None or host in service.hosts):
-                return replace(down, effect=failure.effect)
+                circuit = {key: failure.details[key] for key in ("circuit",) if key in failure.details}
+                return replace(down, effect=failure.effect, details={**down.details, **circuit})
         return failure
 
     async def end(self, name: str, *, orderly: bool) -> None:
@@ -206,6 +207,10 @@ class Services:
         doubles = [str(value) for value, count in Counter(values).items() if count > 1]
         if doubles:
             raise ValueError(f"[tool.harness.services]: {what} {', '.join(doubles)} is given twice")
+
+
+def _polling(polling: Polling, settings: ServiceSettings) -> Polling:
+    return replace(polling, interval=settings.health_interval, patience=settings.health_patience)
 
 
 async def _listens(port: int) -> bool:

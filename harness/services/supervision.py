@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import httpx2
 
@@ -46,12 +48,15 @@ class Supervision:
         return self._watch
 
     async def recover(self) -> None:
-        """Make it answer, if it does not: at once when it is dead, after `polling.patience` when it hangs.
+        """Start it, if it is dead. One that listens and is silent may be busy: the questions tell whether it hangs.
 
         Whoever asks while that goes on waits for the same. Raises Failed(SERVICE_DOWN) when it does not come back.
         """
+        await self._once(self._recover)
+
+    async def _once(self, work: Callable[[], Coroutine[Any, Any, Failure | None]]) -> None:
         if self.failure is None and not self.recovering:
-            self._recovery = asyncio.create_task(self._recover())
+            self._recovery = asyncio.create_task(work())
         if self.failure is None and self._recovery is not None:
             await asyncio.wait((self._recovery,), timeout=self._limit)
         if failure := self.failure or self._outcome():
@@ -78,8 +83,8 @@ class Supervision:
 
     @property
     def _limit(self) -> float:
-        """Seconds after which a caller waits no more: one that hangs, its end, and a start by its owner."""
-        return self._polling.patience + GRACE + KILLED_WITHIN + 2 * self._service.patience
+        """Seconds after which a caller waits no more: one that does not listen, its end, and a start by its owner."""
+        return GRACE + KILLED_WITHIN + 3 * self._service.patience
 
     def _outcome(self) -> Failure | None:
         recovery = self._recovery
@@ -95,7 +100,7 @@ class Supervision:
             while self.failure is None:
                 await self._clock.sleep(LOOK)
                 if self._service.ended:
-                    await self._recovered_not()
+                    await self._recovered_not(self._recover)
                 elif pulse.is_due(self._clock.now()) and not self.recovering:
                     await self._poll(http, pulse)
 
@@ -105,18 +110,29 @@ class Supervision:
         if pulse.missed == 0 and self._service.status.state in (State.UNHEALTHY, State.DOWN):
             self._service.become(State.UP, "health_ok")
         if suspect and not self._service.ended:
-            await self._suspect(answer, pulse)
+            await self._suspect(http, answer, pulse)
 
-    async def _suspect(self, answer: Answer, pulse: Pulse) -> None:
+    async def _suspect(self, http: httpx2.AsyncClient, answer: Answer, pulse: Pulse) -> None:
         missed, failed = pulse.missed, answer.health not in UNANSWERED
         if not failed:
-            failed, pulse.missed = await self._recovered_not(), 0
+            failed, pulse.missed = await self._unwell(http, answer), 0
         if failed and self._service.status.state is State.UP:
             self._service.become(State.UNHEALTHY, f"health_missed_{missed}")
 
-    async def _recovered_not(self) -> bool:
+    async def _unwell(self, http: httpx2.AsyncClient, answer: Answer) -> bool:
+        """Whether it does not answer in the end. One of ours that hangs is ended, and started again."""
+        if answer.health is Health.ABSENT:
+            return await self._recovered_not(self._recover)
+        asked = self._service.leash
+        if await self._answers(http):
+            return False
+        if asked is None or asked != self._service.leash:  # not ours to end, or not what was asked
+            return not self._service.ours
+        return await self._recovered_not(self._replace)
+
+    async def _recovered_not(self, work: Callable[[], Coroutine[Any, Any, Failure | None]]) -> bool:
         try:
-            await self.recover()
+            await self._once(work)
         except Failed:  # told in its state, and to whoever needs it
             return True
         return False
@@ -133,15 +149,32 @@ class Supervision:
             await self._clock.sleep(POLL)
         return False
 
+    async def _listens(self, http: httpx2.AsyncClient) -> bool:
+        """Whether ours is there, silent or not; while its process runs it is given the time to listen."""
+        deadline = Deadline.after(self._service.patience, self._clock.now())
+        while not self._service.ended:
+            if (await self._service.ask(http)).health is not Health.ABSENT:
+                return True
+            if not deadline.allows(POLL, self._clock.now()):
+                return False
+            await self._clock.sleep(POLL)
+        return False
+
     async def _recover(self) -> Failure | None:
-        """Why it does not answer, if it does not in the end."""
+        """Start what is dead. Why it does not run, if it does not in the end."""
         async with client() as http:
             if not self._service.ours:
-                return await self._fast_start(http)
-            if not self._service.ended and await self._answers(http):
+                silent = (await self._service.ask(http)).health is Health.SILENT
+                return None if silent else await self._fast_start(http)
+            if await self._listens(http):
                 return None
-            if not self._service.ended and self._service.status.state is State.UP:
-                self._service.become(State.UNHEALTHY, "no_answer")
+        return await self._replace()
+
+    async def _replace(self) -> Failure | None:
+        """End it, should it still run, and start it again."""
+        if not self._service.ended and self._service.status.state is State.UP:
+            self._service.become(State.UNHEALTHY, "no_answer")
+        async with client() as http:
             await self._revive(http)
         return self.failure
 

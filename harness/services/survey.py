@@ -34,10 +34,10 @@ class Found:
     name: str
     state: State
     hosts: Mapping[str, int]
-    port: int
-    """Where it is asked for its health."""
+    port: int | None
+    """Where it is asked for its health; None when the settings do not know the service any more."""
     pid: int | None
-    """What listens there."""
+    """What listens there; where that is not known, what its keeper has started."""
     command: str
     """Its command line."""
     uptime: float | None
@@ -79,6 +79,26 @@ async def _find(http: httpx2.AsyncClient, name: str, settings: ServiceSettings, 
         persisted=bool(held and held.persisted),
         log=log_file(logs, name),
         problem=_problem(answer, told),
+    )
+
+
+def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> Found:
+    """One that the settings do not know any more: as its keeper says."""
+    pid = held.program.pid if held.program else None
+    return Found(
+        name=name,
+        state=held.state,
+        hosts={},
+        port=None,
+        pid=pid,
+        command=command_of(pid),
+        uptime=_uptime(pid, clock.wall()),
+        restarts=held.restarts,
+        owner=held.owner.pid,
+        owner_command=command_of(held.owner.pid),
+        persisted=held.persisted,
+        log=log_file(logs, name),
+        problem=f"it is not in [tool.harness.services] any more; `harness services stop {name}` ends it",
     )
 
 

@@ -1,6 +1,7 @@
 """One stream of what resilience did: engine and policies feed it, sinks read it (003 6 and 8.3, 004 4.7 and 4.8).
 
-The file `.harness/events.jsonl` has a line for each record of the last run:
+A run of pytest writes a line for each record to `.harness/events/<run>.jsonl`; `.harness/events.jsonl` is a link to the
+file of the run that began last, and those of the last five runs stay:
 
     {"at": "2025-11-16T09:00:00.123456+00:00", "level": "WARNING", "type": "retry", "run": "...", "worker": "gw0",
      "task_id": "T-1", "step": 0, "faulted": false, "name": "open http://shop.local/", "attempt": 1, "retries": 3,

@@ -1,4 +1,7 @@
-"""`.harness/events.jsonl`: a line for each record, by single appends, so that xdist's workers share the file."""
+"""`.harness/events/<run>.jsonl`: a line for each record, by single appends, so that xdist's workers share the file.
+
+`.harness/events.jsonl` is a link to that of the run which began last. Where links cannot be made there is none.
+"""
 
 from __future__ import annotations
 
@@ -7,26 +10,62 @@ import errno
 import json
 import os
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from harness.telemetry.levels import level_name
 from harness.telemetry.record import Record, read
 
 EVENTS_FILE = Path(".harness/events.jsonl")
+KEPT = 5
+"""Runs whose files stay."""
+LIVES = timedelta(hours=1)
+"""A run that has written since then may still go on: its file stays too."""
 
 
-def begin(path: Path) -> None:
-    """A new run: what is there goes. Nothing is raised: what cannot be removed, cannot be written either, and told."""
+def events_of(root: Path, run: str) -> Path:
+    """The file of one run in a project."""
+    return root / EVENTS_FILE.with_suffix("") / f"{run}.jsonl"
+
+
+def begin(path: Path, now: datetime) -> None:
+    """A new run, with its file: the link leads there now, and files of old runs go.
+
+    Nothing is raised: a file that cannot be made here, cannot be written either, and that is told.
+    """
     with contextlib.suppress(OSError):
-        path.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        _link(path.parent.with_suffix(".jsonl"), path)
+        _forget(path, (now - LIVES).timestamp())
+
+
+def _link(link: Path, path: Path) -> None:
+    """Whole at any moment: made beside it, and put in its place."""
+    made = link.with_name(f".{link.name}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        made.unlink(missing_ok=True)
+        made.symlink_to(path.relative_to(link.parent))
+        try:
+            made.replace(link)
+        except OSError:
+            made.unlink()
+
+
+def _forget(path: Path, since: float) -> None:
+    written = {each: each.stat().st_mtime for each in path.parent.glob("*.jsonl") if each != path}
+    for old in sorted(written, key=lambda each: written[each], reverse=True)[KEPT - 1 :]:
+        if written[old] < since:
+            old.unlink(missing_ok=True)
 
 
 class EventLog:
     """A sink. Raises OSError once, for the first line that cannot be written, and is silent from then on."""
 
+    name = EVENTS_FILE.name
+
     def __init__(self, path: Path) -> None:
         """The file is made with the first record."""
-        self.name = path.name
         self._path = path
         self._file: int | None = None
         self._broken = False
@@ -73,6 +112,6 @@ class Tail:
             return
         whole = data[: data.rfind(b"\n") + 1]
         self._offset += len(whole)
-        for line in whole.decode("utf-8", "replace").splitlines():
+        for line in whole.split(b"\n"):  # a text may hold what Python takes for the end of a line: U+2028
             if (record := read(line)) is not None and record.run == self._run:
                 yield record

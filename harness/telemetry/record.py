@@ -37,7 +37,7 @@ class TaskDone:
     steps: int
     """Steps completed."""
     attempts: int
-    """Of all steps, preconditions and criteria included."""
+    """At all steps, preconditions and criteria included; not those that a circuit refused."""
     failures: int
     """Attempts that failed."""
     code: str = ""
@@ -60,11 +60,11 @@ class Record:
     worker: str = ""
     """Of pytest-xdist."""
     task_id: str = ""
-    """Empty for what belongs to no task: a site that died."""
+    """Empty for what belongs to no task: a site that died, what began in a task that has ended."""
     step: int | None = None
     """What the engine did at this step (-1: before the first); None for what no step did."""
     faulted: bool = False
-    """Faults were ordered for the task, so what goes wrong in it is no sign of anything: no threshold counts it."""
+    """What goes wrong in it was ordered (`faults`) or declared (`expect` of a failure): no threshold counts it."""
 
     def as_json(self, level: str) -> dict[str, Any]:
         """Plain JSON; `level` in the words of `logging`."""
@@ -72,7 +72,7 @@ class Record:
         return {"at": self.at.isoformat(), "level": level, "type": self.event.type, **stamp, **asdict(self.event)}
 
 
-def read(line: str) -> Record | None:
+def read(line: str | bytes) -> Record | None:
     """A line of events.jsonl; None for one that is broken, or that another version wrote."""
     try:
         found = json.loads(line)

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from harness.events import Event
 from harness.plan import Plan
 from harness.resilience import Clock
+from harness.resilience.events import ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.telemetry.record import Record, TelemetryEvent, redacted
 from harness.telemetry.translation import Translator
@@ -32,9 +33,11 @@ Listener = Callable[[Event, Redactor], None]
 """Takes what the engine says as it is, for what a record does not hold: real times, a span's begin and end."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Running:
-    plan: Plan
+    """A task, as what was begun in it knows it; nothing when the task is over. The watch over a service lives on."""
+
+    plan: Plan | None
     wake: Callable[[Any], None] | None
 
 
@@ -43,15 +46,17 @@ _TASK: ContextVar[_Running | None] = ContextVar("taskspec_task", default=None)
 
 @contextmanager
 def in_task(plan: Plan, wake: Callable[[Any], None] | None = None) -> Iterator[None]:
-    """What policies emit in here, and in what is started here, belongs to this task.
+    """What policies emit in here, and in what is started here, belongs to this task until its end.
 
     `wake` is called with each such record, for a thread that waits: it is to call `deliver`.
     """
-    token = _TASK.set(_Running(plan, wake))
+    running = _Running(plan, wake)
+    token = _TASK.set(running)
     try:
         yield
     finally:
         _TASK.reset(token)
+        running.plan = running.wake = None
 
 
 class Telemetry:
@@ -81,22 +86,27 @@ class Telemetry:
         self._later = tuple(later)
         self._listeners = tuple(listeners)
         self._waiting: deque[Record] = deque()
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
+        """Held while sinks are told; by whoever looks into one from another thread, too."""
 
     def add(self, sink: Sink) -> None:
         """One more, from now on; one that itself emits into this stream, for instance."""
         self._sinks.append(sink)
 
     def emit(self, event: TelemetryEvent) -> None:
-        """An event of resilience (`resilience.events.Emit`); from any thread."""
-        running = None if isinstance(event, ThresholdCrossed) else _TASK.get()
-        record = self._tell(event, running.plan if running else None, None)
-        if running and running.wake:
-            running.wake(record)
+        """An event of resilience (`resilience.events.Emit`); from any thread.
+
+        Services and thresholds are of all tasks, whichever of them started the service.
+        """
+        running = _TASK.get() or _Running(None, None)
+        shared, wake = isinstance(event, ServiceChanged | ThresholdCrossed), running.wake
+        record = self._tell(event, None if shared else running.plan, None)
+        if wake is not None and not isinstance(event, ThresholdCrossed):
+            wake(record)
 
     def on(self, event: Event) -> None:
         """What the engine says; from any thread, in the order of each task."""
-        with self._lock:
+        with self.lock:
             self._redactor = self._redactor.plus(event.plan.all_secrets)
             for step, told in self._translator.translate(event):
                 self._tell(told, event.plan, step)
@@ -111,7 +121,7 @@ class Telemetry:
                 self._guarded(sink, record)
 
     def _tell(self, event: TelemetryEvent, plan: Plan | None, step: int | None) -> Record:
-        with self._lock:
+        with self.lock:
             record = Record(
                 at=self._clock.wall(),
                 event=redacted(event, self._redactor.text),
@@ -119,7 +129,7 @@ class Telemetry:
                 worker=self.worker,
                 task_id=plan.task_id if plan else "",
                 step=step,
-                faulted=bool(plan and plan.faults),
+                faulted=plan is not None and _no_sign(plan),
             )
             if self._later:
                 self._waiting.append(record)
@@ -132,6 +142,12 @@ class Telemetry:
             sink(*args)
         except Exception as error:  # noqa: BLE001 - a disk, a plugin, an exporter must not fail a task: the one place
             self.problems.setdefault(name_of(sink), f"{type(error).__name__}: {error}")
+
+
+def _no_sign(plan: Plan) -> bool:
+    """Whether what goes wrong in a task was ordered, or declared by its file."""
+    expect = plan.spec.expect
+    return bool(plan.faults) or (expect is not None and expect.final_state in ("failed", "aborted"))
 
 
 def name_of(sink: Callable[..., None]) -> str:

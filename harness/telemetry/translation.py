@@ -12,13 +12,15 @@ from harness.failure import Failure, Family
 from harness.plan import Plan
 from harness.record import Attempt, StepRecord, TaskResult
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
-from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying
+from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.telemetry.categories import category
 from harness.telemetry.record import StepDone, TaskDone, TelemetryEvent
 
 PROPOSALS = 3
 """Proposals of an agent that are no step, in a row, end its task (`engine.proposal`)."""
 _REFUSED = "AGENT_INVALID_STEP"
+_LEFT_ALONE = "CIRCUIT_OPEN"
+"""Nothing was sent: no attempt failed, and waiting for the circuit is no retry."""
 _MANY = 1000
 Told = Iterator[tuple[int | None, TelemetryEvent]]
 """Number of the step, or None, and the event."""
@@ -86,7 +88,7 @@ class Translator:
         if self._steps:
             seconds = sum(attempt.seconds for attempt in record.attempts)
             error = failure.message if failure else ""
-            yield record.index, StepDone(name, record.passed, len(record.attempts), round(seconds, 3), error)
+            yield record.index, StepDone(name, record.passed, len(_made(record)), round(seconds, 3), error)
 
 
 def _attempted(course: _Course, plan: Plan, index: int, attempt: Attempt) -> Told:
@@ -101,7 +103,7 @@ def _attempted(course: _Course, plan: Plan, index: int, attempt: Attempt) -> Tol
     trouble.category = category(attempt.outcome)
     if attempt.outcome.code == _REFUSED:
         yield index, _refusal(course, plan, index, attempt.outcome)
-    else:
+    elif attempt.outcome.code != _LEFT_ALONE:
         trouble.failed += 1
 
 
@@ -119,6 +121,9 @@ def _refusal(course: _Course, plan: Plan, index: int, failure: Failure) -> Telem
 def _remedy(course: _Course, event: RemedyChosen) -> Iterator[TelemetryEvent]:
     failure, name, trouble = event.failure, course.name(event.index), course.trouble(event.index)
     kind, error = category(failure), failure.message
+    if failure.code == _LEFT_ALONE and isinstance(event.remedy, Retry):
+        yield Waiting(name, event.remedy.after, _rests(failure))
+        return
     key = failure.family, type(event.remedy)
     trouble.chosen[key] += 1
     trouble.category = trouble.category or kind
@@ -135,6 +140,17 @@ def _remedy(course: _Course, event: RemedyChosen) -> Iterator[TelemetryEvent]:
             yield GaveUp(name, error, exhausted=trouble.failed > 1, category=kind)
         case Skip():
             return
+
+
+def _rests(refusal: Failure) -> str:
+    circuit = refusal.details.get("circuit", {}).get("name")
+    return f"circuit {circuit} is open" if circuit else refusal.message
+
+
+def _made(record: StepRecord) -> list[Attempt]:
+    """Attempts that were made, not those that a circuit refused."""
+    outcomes = ((each, each.outcome) for each in record.attempts)
+    return [each for each, outcome in outcomes if not (isinstance(outcome, Failure) and outcome.code == _LEFT_ALONE)]
 
 
 def _allowed(plan: Plan, failure: Failure, remedy: Remedy) -> int:
@@ -159,7 +175,7 @@ def _finished(course: _Course, result: TaskResult) -> Told:
 
 
 def _done(result: TaskResult) -> TaskDone:
-    attempts = [attempt for record in result.history for attempt in record.attempts]
+    attempts = [attempt for record in result.history for attempt in _made(record)]
     return TaskDone(
         final_state="skipped" if result.skipped else result.final_state,
         seconds=round(result.elapsed, 3),

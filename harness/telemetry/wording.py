@@ -15,6 +15,7 @@ from harness.resilience.events import (
     Recovered,
     Retrying,
     ServiceChanged,
+    Waiting,
 )
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.telemetry.record import StepDone, TaskDone, TelemetryEvent
@@ -31,7 +32,7 @@ def level(event: TelemetryEvent) -> int:
             return logging.ERROR
         case TaskDone(expected=False, final_state=state) if state in _FAILED:
             return logging.ERROR
-        case Retrying() | FellBack() | Degraded() | Escalated() | InvariantBroken():
+        case Retrying() | Waiting() | FellBack() | Degraded() | Escalated() | InvariantBroken():
             return logging.WARNING
         case ServiceChanged(after="down") | ThresholdCrossed(after="warning"):
             return logging.WARNING
@@ -49,6 +50,11 @@ def describe(event: TelemetryEvent) -> str:
 def _(event: Retrying) -> str:
     wait = f" in {event.delay:.1f} s" if event.delay else ""
     return f"Retrying {event.attempt}/{event.retries}{wait}: {one_line(event.error)}"
+
+
+@describe.register
+def _(event: Waiting) -> str:
+    return f"waiting {event.seconds:.1f} s: {one_line(event.reason)}"
 
 
 @describe.register

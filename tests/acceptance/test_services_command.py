@@ -71,7 +71,7 @@ class Desk:
 
     def left(self) -> list[str]:
         """Processes, and files that say that somebody runs."""
-        found = [str(each.cmdline()) for port in self.ports for each in programs(port)] + self.keepers()
+        found = [str(each.pid) for port in self.ports for each in programs(port)] + self.keepers()
         return [*found, *map(str, (self.root / ".harness" / "logs").glob("*.json*"))]
 
     def keepers(self) -> list[str]:
@@ -312,8 +312,8 @@ def test_a_start_that_is_broken_off_leaves_nothing(
     run.wait(20)
     _close(run)
     if arguments == ("start", "--persist") and number is signal.SIGKILL:
-        assert eventually(lambda: desk.one()["state"] == "up"), "what was asked for goes on"
-        desk.says("stop")
+        assert eventually(lambda: desk.one()["state"] == "up" or not programs(port)), "it goes on, or had not begun"
+        desk.run("stop")
     assert desk.nothing_is_left()
 
 
@@ -364,3 +364,75 @@ def test_every_command_shows_an_example_and_its_exit_codes(desk: Desk, command: 
     shown = desk.says(command, "--help")
     assert f"Example: harness services {command}" in shown
     assert "Exit code: 0" in shown
+
+
+def renamed(desk: Desk, text: str = "") -> None:
+    (desk.root / "pyproject.toml").write_text(text)
+
+
+def test_what_was_removed_from_the_settings_is_shown_and_stopped(desk: Desk, port: int) -> None:
+    desk.add("site", port)
+    desk.says("start", "--persist")
+    (before,) = desk.status()
+    renamed(desk)
+    found = desk.one()
+    assert (found["name"], found["state"], found["owner"], found["port"]) == ("site", "up", before["owner"], None)
+    shown = desk.says("status")
+    assert re.match(r"site: up for \d+ s, pid \d+, 0 restarts\n", shown)
+    assert "it is not in [tool.harness.services] any more; `harness services stop site` ends it" in shown
+    assert "there is no [tool.harness.services.<name>]" in desk.says("start", code=1), "only a keeper knows it"
+    assert desk.says("stop") == "site: stopped\n"
+    assert desk.nothing_is_left()
+    assert "there is no [tool.harness.services.<name>]" in desk.says("stop", code=1)
+
+
+def test_what_was_renamed_is_stopped_by_its_name_of_before(desk: Desk, port: int) -> None:
+    desk.add("site", port)
+    desk.says("start", "--persist")
+    renamed(desk)
+    desk.add("shop", port + 1)
+    assert [each["name"] for each in desk.status()] == ["shop", "site"]
+    assert "there are: shop, site" in desk.says("stop", "x", code=1)
+    assert desk.says("stop", "site") == "site: stopped\n"
+    assert desk.nothing_is_left()
+    assert [each["name"] for each in desk.status()] == ["shop"]
+
+
+def start_twice(desk: Desk) -> tuple[Result, int]:
+    """The second when the first has told that it boots; the exit code of the first."""
+    first = desk.process("start", "--persist")
+    assert eventually((desk.root / ".harness" / "logs" / "site.owner.json").exists)
+    second = desk.run("start", "--persist")
+    code = first.wait(30)
+    _close(first)
+    return second, code
+
+
+def test_a_second_start_waits_for_the_first(desk: Desk, port: int) -> None:
+    desk.add("site", port, "ok", 1.5)
+    second, first = start_twice(desk)
+    assert (first, second.exit_code) == (0, 0), second.output
+    assert second.output.startswith("site: up for "), second.output
+    assert len(desk.keepers()) == 1
+    assert desk.says("stop") == "site: stopped\n"
+    assert desk.nothing_is_left()
+
+
+def test_a_second_start_fails_with_the_first(desk: Desk, port: int) -> None:
+    desk.add("site", port, "crash", 1.5)
+    second, first = start_twice(desk)
+    assert (first, second.exit_code) == (1, 1), second.output
+    assert "service `site`, kept by another `start --persist`, did not come up, see " in second.output
+    assert desk.nothing_is_left()
+
+
+def test_starts_at_the_same_moment_leave_one_that_can_be_stopped(desk: Desk, port: int) -> None:
+    desk.add("site", port, "ok", 0.2)
+    for _ in range(2):
+        both = [desk.process("start", "--persist") for _ in range(2)]
+        for each in both:
+            assert each.communicate(timeout=30)[1] == "", "both hear of one that is kept"
+            assert each.returncode == 0
+        assert len(desk.keepers()) == 1
+        assert desk.says("stop") == "site: stopped\n"
+        assert desk.nothing_is_left()

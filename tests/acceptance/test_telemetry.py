@@ -132,12 +132,28 @@ def test_two_workers(project: Project) -> None:
     assert {each["worker"] for each in crossed} == {""}
 
 
+def test_runs_beside_one_another_and_without_a_terminal(project: Project) -> None:
+    project.task("T-1")
+    refused(project, "T-2")
+    project.run()
+    first = (project.path / ".harness" / "events.jsonl").resolve()
+    run = project.run("-p", "no:terminal", "-n", "2")
+    assert run.ret == pytest.ExitCode.TESTS_FAILED
+    figures, second = metrics(project), (project.path / ".harness" / "events.jsonl").resolve()
+    assert first != second
+    assert [figures["run"]] == list({each["run"] for each in records(project)})
+    assert {each.stem for each in second.parent.iterdir()} == {first.stem, figures["run"]}
+    assert (figures["error_metrics"]["total_tasks"], figures["error_metrics"]["failed"]) == (2, 1)
+    assert figures["resilience"]["failedRetries"] == 2
+
+
 def test_what_cannot_be_written_or_is_not_known_is_said(project: Project) -> None:
     project.task("T-1")
-    (project.path / ".harness" / "events.jsonl").mkdir(parents=True)
+    (project.path / ".harness").mkdir()
+    (project.path / ".harness" / "events").write_text("in the way", "utf-8")
     run = project.run("-n", "1")
     run.assert_outcomes(passed=1)
-    run.stdout.fnmatch_lines(["telemetry: events.jsonl: *Is a directory*"])
+    run.stdout.fnmatch_lines(["telemetry: events.jsonl: *exists*"])
     refusal = project.run("--log-profile=loud")
     assert refusal.ret == pytest.ExitCode.USAGE_ERROR
     file = project.path / "pyproject.toml"

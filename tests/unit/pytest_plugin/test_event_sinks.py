@@ -13,7 +13,7 @@ from allure_commons.reporter import AllureReporter
 from harness.pytest_plugin import telemetry
 from harness.pytest_plugin.event_sinks import AllureEvents, printable, shown
 from harness.pytest_plugin.telemetry import check_extras
-from harness.resilience.events import CircuitChanged, GaveUp, Retrying, ServiceChanged
+from harness.resilience.events import CircuitChanged, GaveUp, Retrying, ServiceChanged, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.settings import Settings
 from harness.telemetry import TaskDone
@@ -29,6 +29,8 @@ OPENED = CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5
     [
         (QUICK, 1),
         (Retrying("open", 3, 3, 10.0, "refused"), 0),
+        (Waiting("open", 30.0, "circuit c is open"), 0),
+        (Waiting("open", 5.0, "circuit c is open"), 1),
         (OPENED, 1),
         (ThresholdCrossed("error_rate", "ok", "warning", 0.1, 0.05, "share"), 0),
         (ThresholdCrossed("error_rate", "warning", "ok", 0.0, 0.05, "share"), 9),

@@ -1,6 +1,7 @@
 """A small service for the tests: `program.py PORT [NAME] [MODE] [SECONDS]`.
 
 READY_AFTER in the environment: it answers 503 for so many seconds. SICK: while there is this file, it answers 500.
+Mode `busy`: it serves one request after the other, and `/work` takes it as long as there is the file BUSY.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -20,6 +21,8 @@ class Answer(BaseHTTPRequestHandler):
     ready = 0.0
 
     def do_GET(self) -> None:
+        while self.path == "/work" and os.path.exists(os.environ["BUSY"]):
+            time.sleep(0.02)
         sick = os.path.exists(os.environ.get("SICK", ""))
         status = 500 if sick else 503 if time.monotonic() < self.ready else self.status
         seen = {"host": self.headers["Host"], "user_agent": self.headers["User-Agent"]}
@@ -34,6 +37,10 @@ class Answer(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
+    allow_reuse_address = True
+
+
+class OneByOne(HTTPServer):
     allow_reuse_address = True
 
 
@@ -52,7 +59,8 @@ def main(port: str, name: str = "site", mode: str = "ok", seconds: str = "0") ->
         time.sleep(600)
     Answer.name, Answer.status = name, 503 if mode == "sick" else 200
     Answer.ready = time.monotonic() + float(os.environ.get("READY_AFTER", "0"))
-    Server(("127.0.0.1", int(port)), Answer).serve_forever()
+    server = OneByOne if mode == "busy" else Server
+    server(("127.0.0.1", int(port)), Answer).serve_forever()
 
 
 if __name__ == "__main__":

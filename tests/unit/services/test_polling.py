@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.failure import Failed
 from harness.resilience.events import ResilienceEvent, ServiceChanged
-from harness.services import Services
+from harness.services import Services, child
 from harness.services.polling import STANDARD, Polling, Pulse
-from tests.unit.services.conftest import PROGRAM, alive, comes, eventually, listens, play, reborn, settings, site
+from tests.unit.services.conftest import (
+    PROGRAM,
+    alive,
+    comes,
+    eventually,
+    listens,
+    play,
+    programs,
+    reborn,
+    settings,
+    site,
+)
 
 Make = Callable[..., Services]
-QUICK = Polling(interval=0.05, misses=2, patience=0.6)
+QUICK = Polling(misses=2)
 
 
 def test_three_misses_in_a_row_ten_seconds_apart() -> None:
@@ -50,7 +61,7 @@ def changes(events: list[ResilienceEvent]) -> list[tuple[str, str]]:
 
 def test_what_hangs_is_ended_and_started_again(make: Make, port: int, tmp_path: Path) -> None:
     events: list[ResilienceEvent] = []
-    services = make(settings(port), emit=events.append, polling=QUICK)
+    services = make(settings(port, health_patience=0.6), emit=events.append, polling=QUICK)
 
     async def main() -> None:
         pid = site(port).pid
@@ -72,8 +83,7 @@ def test_what_hangs_is_ended_and_started_again(make: Make, port: int, tmp_path: 
 def test_what_is_slow_is_left_alone(make: Make, port: int) -> None:
     """Slower than a question may take, quicker than its patience: as on a machine under load."""
     events: list[ResilienceEvent] = []
-    polling = Polling(interval=0.05, misses=2, patience=5)
-    services = make(settings(port), emit=events.append, polling=polling)
+    services = make(settings(port, health_patience=5), emit=events.append, polling=QUICK)
 
     async def main() -> None:
         pid = site(port).pid
@@ -109,13 +119,13 @@ def test_what_others_have_started_is_told_of_and_not_ended(make: Make, port: int
     running = run(str(PROGRAM), str(port), stdout=-3)
     assert eventually(lambda: listens(port))
     events: list[ResilienceEvent] = []
-    services = make(settings(port, ready_timeout=0.6), emit=events.append, polling=QUICK)
+    services = make(settings(port, health_patience=0.6), emit=events.append, polling=QUICK)
 
     async def main() -> None:
         os.kill(running.pid, signal.SIGSTOP)
         assert await comes(lambda: services.states == {"site": "unhealthy"})
-        with pytest.raises(Failed, match=rf"taken by pid {running.pid} .* no answer within 500 ms"):
-            await services.recover("site")
+        await services.recover("site")
+        assert services.started == ()
         os.kill(running.pid, signal.SIGCONT)
         assert await comes(lambda: services.states == {"site": "up"})
 
@@ -137,15 +147,80 @@ def test_what_others_have_ended_is_started_though_no_task_asks(make: Make, port:
     play(services, main)
 
 
-def test_a_task_that_notices_does_not_wait_for_the_polls(make: Make, port: int) -> None:
-    services = make(settings(port, health_interval=10), polling=Polling(patience=0.5))
+@contextlib.asynccontextmanager
+async def busy(port: int, file: Path) -> AsyncIterator[None]:
+    """A request that takes the service until the end of this."""
+    file.touch()
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(b"GET /work HTTP/1.0\r\n\r\n")
+    try:
+        yield
+    finally:
+        file.unlink()
+        await reader.read()
+        writer.close()
+
+
+@pytest.mark.parametrize("interval", [0, 3600])
+def test_what_is_busy_is_not_ended_by_a_task_that_notices(
+    make: Make, port: int, tmp_path: Path, interval: float
+) -> None:
+    """However long it takes: only the questions after its health can say that it hangs, and 0 asks none."""
+    file = tmp_path / "busy"
+    chosen = settings(
+        port, "site", "busy", environment={"BUSY": str(file)}, health_interval=interval, health_patience=0.1
+    )
+    events: list[ResilienceEvent] = []
+    services = make(chosen, emit=events.append)
 
     async def main() -> None:
         pid = site(port).pid
-        os.kill(pid, signal.SIGSTOP)
-        begun = time.monotonic()
-        await asyncio.gather(*(services.recover("site") for _ in range(5)))
-        assert time.monotonic() - begun < 9.9, "before the first poll"
-        assert site(port).pid != pid
+        async with busy(port, file):
+            await asyncio.gather(*(services.recover("site") for _ in range(3)))
+            assert (site(port).pid, services.states) == (pid, {"site": "up"})
+        await services.recover("site")
+        assert site(port).pid == pid
 
     play(services, main)
+    assert changes(events) == [("booting", "spawned"), ("up", "health_ok"), ("stopped", "stop_ordered")]
+
+
+def test_what_is_busy_is_ended_after_its_patience(make: Make, port: int, tmp_path: Path) -> None:
+    file = tmp_path / "busy"
+    chosen = settings(port, "site", "busy", environment={"BUSY": str(file)}, health_patience=1.5)
+    services = make(chosen, polling=Polling(misses=1))
+
+    async def main() -> None:
+        pid, begun = site(port).pid, time.monotonic()
+        async with busy(port, file):
+            await services.recover("site")
+            assert await reborn(port, pid)
+            assert time.monotonic() - begun >= 2, "a question, and the patient one"
+        assert not alive(pid)
+
+    play(services, main)
+
+
+def test_its_patience_is_a_setting(port: int) -> None:
+    assert settings(port).health_patience == STANDARD.patience == 10
+    with pytest.raises(ValueError, match="health_patience"):
+        settings(port, health_patience=0)
+
+
+def test_stopping_while_one_that_hangs_is_being_ended_leaves_nothing(
+    make: Make, port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "GRACE", 1.0)
+    services = make(settings(port, health_patience=0.1), polling=Polling(misses=1))
+
+    async def main() -> None:
+        await services.start()
+        pid = site(port).pid
+        os.kill(pid, signal.SIGSTOP)
+        assert await comes(lambda: services.states == {"site": "unhealthy"})
+        assert alive(pid), "it is given time to end in order"
+        await services.stop()
+        assert not alive(pid)
+        assert programs(port) == []
+
+    asyncio.run(main())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed
+from harness.failure import Failed, Failure
 from harness.resilience.events import ResilienceEvent, ServiceChanged
 from harness.services import Services
 from harness.services.identity import Identity
@@ -190,3 +190,22 @@ def test_a_file_that_says_nothing_is_no_owner(tmp_path: Path, text: str) -> None
     assert Ownership(file).held() is None
     Ownership(file).withdraw()
     assert file.exists()
+
+
+def test_a_circuit_that_is_open_does_not_hide_that_the_service_is_down_for_good(
+    make: Make, port: int, tmp_path: Path
+) -> None:
+    services = make(settings(port))
+
+    async def main() -> None:
+        for count in range(1, 4):
+            os.kill(site(port).pid, signal.SIGKILL)
+            state, crash = ("permanently_failed" if count == 3 else "up"), f"crash {count} of 3"
+            log = tmp_path / "logs" / "site.log"
+            assert await comes(lambda crash=crash, log=log: crash in log.read_text("utf-8"))
+            assert await comes(lambda state=state: services.states["site"] == state)
+        details = {"url": f"http://{next(iter(services.hosts))}/", "circuit": {"state": "open"}}
+        told = services.explain(Failure("CIRCUIT_OPEN", "nothing was sent", details=details))
+        assert (told.code, told.details["circuit"]) == ("SERVICE_DOWN", {"state": "open"})
+
+    play(services, main)

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -28,16 +29,19 @@ from harness.resilience.events import (
     Recovered,
     Retrying,
     ServiceChanged,
+    Waiting,
 )
+from harness.resilience.metrics import ResilienceMetrics
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.settings import LogProfile
 from harness.telemetry import StepDone, Tally, TaskDone
-from harness.telemetry.event_log import EventLog, Tail, begin
+from harness.telemetry.event_log import KEPT, EventLog, Tail, begin, events_of
 from harness.telemetry.exposition import exposition
 from harness.telemetry.levels import LOGGER, LogSink, level_name
 from harness.telemetry.record import EVENTS, TelemetryEvent, read
 from harness.telemetry.spans import Spans
 from harness.telemetry.wording import describe
+from tests.unit.fakes import START
 from tests.unit.reporting import sample
 from tests.unit.telemetry.stage import Stage, record
 
@@ -45,6 +49,10 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
     "retry": (
         Retrying("open", 2, 3, 2.0, "connection\n refused", "network"), "WARNING",
         "Retrying 2/3 in 2.0 s: connection refused",
+    ),
+    "waiting": (
+        Waiting("open", 30, "circuit origin:http://shop.local is open"), "WARNING",
+        "waiting 30.0 s: circuit origin:http://shop.local is open",
     ),
     "circuit-state-change": (
         CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5"), "ERROR",
@@ -145,9 +153,59 @@ def test_the_reader_takes_whole_lines_of_its_run_once(tmp_path: Path) -> None:
         file.write('"\n')
     log(record(RETRY))
     assert len([*tail.records()]) == 1
-    begin(path)
-    assert not path.exists()
     log.close()
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\x85", "\x1c", "\u2029"])
+def test_a_text_does_not_break_its_line(tmp_path: Path, mark: str) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+    log(record(Retrying("open", 1, 3, 1.0, f"of{mark}two lines")))
+    log.close()
+    (found,) = Tail(tmp_path / "events.jsonl", "run-1").records()
+    assert found.event == Retrying("open", 1, 3, 1.0, f"of{mark}two lines")
+
+
+def test_a_run_does_not_disturb_another(tmp_path: Path) -> None:
+    link = tmp_path / ".harness" / "events.jsonl"
+    link.parent.mkdir()
+    link.write_text("of an older version\n")
+    first, second = events_of(tmp_path, "run-1"), events_of(tmp_path, "run-2")
+    begin(first, START)
+    log, tail = EventLog(first), Tail(first, "run-1")
+    log(record(RETRY))
+    begin(second, START)
+    log(record(RETRY))
+    log.close()
+    assert len([*tail.records()]) == 2
+    assert link.resolve() == second.resolve()
+    assert [each.name for each in link.parent.iterdir() if each.name.startswith(".")] == []
+
+
+def test_files_of_old_runs_go(tmp_path: Path) -> None:
+    for number in range(KEPT + 3):
+        path = events_of(tmp_path, f"run-{number}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        os.utime(path, (START.timestamp() + number,) * 2)
+    young = events_of(tmp_path, "run-3")
+    begin(events_of(tmp_path, "new"), START + timedelta(seconds=3, hours=1))
+    kept = {each.stem for each in young.parent.iterdir()}
+    assert kept == {"new", *(f"run-{number}" for number in range(3, KEPT + 3))}
+    begin(events_of(tmp_path, "new"), START + timedelta(days=1))
+    assert {each.stem for each in young.parent.iterdir()} == kept - {"run-3"}
+
+
+def test_where_no_link_can_be_made_there_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_args: object, **_options: object) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(Path, "symlink_to", refused)
+    begin(events_of(tmp_path, "run-1"), START)
+    assert [each.name for each in (tmp_path / ".harness").iterdir()] == ["events"]
+    monkeypatch.undo()
+    (tmp_path / ".harness" / "events.jsonl").mkdir()
+    begin(events_of(tmp_path, "run-1"), START)
+    assert {each.name for each in (tmp_path / ".harness").iterdir()} == {"events", "events.jsonl"}
 
 
 def test_a_file_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
@@ -164,7 +222,7 @@ def test_a_file_that_cannot_be_written_is_said_once(tmp_path: Path) -> None:
 def test_a_full_disk() -> None:
     stage = Stage(sinks=(EventLog(Path("/dev/full")),))
     stage.telemetry.emit(RETRY)
-    assert "No space left" in stage.telemetry.problems["full"]
+    assert "No space left" in stage.telemetry.problems["events.jsonl"]
 
 
 def test_a_line_that_fits_only_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,6 +316,15 @@ def test_the_figures_of_a_run() -> None:
         "resilience: 1 retry (1 worked), circuit opened once, 1 fallback, recovered in 2.0 s on average",
         "threshold: error_rate 20 % (critical: over 15 %)",
     ]
+
+
+def test_waiting_for_a_circuit_is_no_retry() -> None:
+    tally = Tally()
+    for _ in range(30):
+        tally(record(Waiting("open", 30.0, "circuit c is open"), task_id="T-1", step=0))
+    tally(record(GaveUp("open", "nothing was sent", False, "unavailable"), task_id="T-1", step=0))
+    assert tally.metrics == ResilienceMetrics()
+    assert {each.value for each in tally.readings} == {0.0}
 
 
 def test_what_was_ordered_alarms_nobody() -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import contextvars
 import threading
 from datetime import timedelta
+from typing import Any
 
-from harness.events import TaskStarted
+import pytest
+
+from harness.events import TaskEnded, TaskStarted
 from harness.injection import fault_of
 from harness.reporting.redaction import MARK
-from harness.resilience.events import CircuitChanged, InvariantBroken, Retrying
+from harness.resilience.events import CircuitChanged, InvariantBroken, Retrying, ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.telemetry import Record, in_task
 from tests.unit.fakes import START
 from tests.unit.reporting import sample
 from tests.unit.telemetry.stage import Stage
 
+REFUSAL = fault_of({"kind": "refuse", "host": "shop.local", "connections": 1})
 OPENED = CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5")
 
 
@@ -37,9 +41,9 @@ def test_what_is_started_in_a_task_belongs_to_it() -> None:
     stage = Stage()
     with in_task(sample.plan(task_id="T-1")):
         context = contextvars.copy_context()
-    thread = threading.Thread(target=lambda: context.run(stage.telemetry.emit, OPENED))
-    thread.start()
-    thread.join()
+        thread = threading.Thread(target=lambda: context.run(stage.telemetry.emit, OPENED))
+        thread.start()
+        thread.join()
     stage.telemetry.emit(OPENED)
     assert [record.task_id for record in stage.records] == ["T-1", ""]
 
@@ -50,6 +54,26 @@ def test_who_waits_is_woken() -> None:
     with in_task(sample.plan(), woken.append):
         stage.telemetry.emit(OPENED)
     assert woken == stage.records
+
+
+def test_a_task_that_has_ended_is_not_told_of_again() -> None:
+    """The watch over a service is begun in the first task, and outlives it."""
+    woken: list[Record] = []
+    stage = Stage()
+    with in_task(sample.plan(faults=(REFUSAL,)), woken.append):
+        context = contextvars.copy_context()
+    context.run(stage.telemetry.emit, OPENED)
+    assert (woken, [record.task_id for record in stage.records], stage.records[0].faulted) == ([], [""], False)
+
+
+def test_services_belong_to_no_task_and_who_waits_is_woken() -> None:
+    woken: list[Record] = []
+    stage = Stage()
+    with in_task(sample.plan(faults=(REFUSAL,)), woken.append):
+        stage.telemetry.emit(ServiceChanged("demo", "up", "down", "crash_1"))
+    (record,) = stage.records
+    assert (record.task_id, record.faulted) == ("", False)
+    assert woken == [record]
 
 
 def test_secrets_are_taken_out() -> None:
@@ -90,6 +114,19 @@ def test_a_sink_that_raises_harms_nobody_and_is_said_once() -> None:
 
 def test_tasks_with_faults_are_marked() -> None:
     stage = Stage()
-    with in_task(sample.plan(faults=(fault_of({"kind": "refuse", "host": "shop.local", "connections": 1}),))):
+    with in_task(sample.plan(faults=(REFUSAL,))):
         stage.telemetry.emit(OPENED)
     assert stage.records[0].faulted
+
+
+@pytest.mark.parametrize(("expect", "marked"), [
+    ({"final_state": "failed", "code": "NET_DNS"}, True),
+    ({"final_state": "aborted", "error_type": "unknown"}, True),
+    ({"final_state": "completed", "warnings": ["step_skipped"]}, False),
+])  # fmt: skip
+def test_tasks_that_declare_a_failure_are_marked(expect: dict[str, Any], marked: bool) -> None:
+    stage = Stage()
+    with in_task(sample.plan(spec={"expect": expect})):
+        stage.telemetry.emit(OPENED)
+    stage.telemetry.on(TaskEnded(sample.plan(spec={"expect": expect}), sample.completed(sample.plan()), START))
+    assert [record.faulted for record in stage.records] == [marked, marked]

@@ -12,7 +12,7 @@ from harness.failure import Failure
 from harness.plan import Plan
 from harness.record import StepRecord, TaskResult, Warning_
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Rulebook, Skip, Substitute, Trust
-from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying
+from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.telemetry.record import StepDone, TaskDone
 from harness.telemetry.translation import PROPOSALS, Translator
 from tests.unit.reporting import sample
@@ -56,6 +56,33 @@ def test_the_number_of_retries_is_that_of_the_rule() -> None:
     dns = Failure("NET_DNS", "no such host")
     (event,) = told(chosen(Retry(1.0), dns))
     assert event.retries == 2
+
+
+def test_waiting_for_a_circuit_is_no_retry() -> None:
+    name = "origin:http://shop.local"
+    left_alone = Failure("CIRCUIT_OPEN", "nothing was sent", details={"circuit": {"name": name}})
+    retried = (*begun(), tried(0, REFUSED), chosen(Retry(1.0)))
+    waited = (tried(1.5, left_alone), chosen(Retry(30.0), left_alone)) * 2
+    events = told(*retried, *waited, tried(60, REFUSED), chosen(Retry(2.0)), tried(63))
+    assert events == [
+        Retrying(OPEN, 1, 3, 1.0, "connection refused", "network"),
+        *[Waiting(OPEN, 30.0, f"circuit {name} is open")] * 2,
+        Retrying(OPEN, 2, 3, 2.0, "connection refused", "network"),
+        Recovered(OPEN, 63.0, 3, "network"),
+    ]
+    given_up = told(*begun(), *waited, tried(60, left_alone), chosen(GiveUp(), left_alone))
+    assert given_up[-1] == GaveUp(OPEN, "nothing was sent", False, "unavailable")
+
+
+def test_an_attempt_that_a_circuit_refused_is_none() -> None:
+    left_alone = Failure("CIRCUIT_OPEN", "nothing was sent")
+    step = PLAN.steps[0]
+    tries = (sample.attempt(step, 0, 1, REFUSED), sample.attempt(step, 1, 0, left_alone), sample.attempt(step, 31, 1))
+    record = StepRecord(0, step, tries)
+    result = replace(sample.completed(PLAN), history=(record,))
+    shown, done = told(*begun(), StepEnded(PLAN, record), TaskEnded(PLAN, result, sample.START), steps=True)
+    assert shown.attempts == 2
+    assert (done.attempts, done.failures) == (2, 1)
 
 
 def test_a_fallback_selector() -> None:

@@ -1,0 +1,61 @@
+"""What `execute_task` tells of a run, without a browser."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import wiring
+from harness.api import execute_task
+from harness.events import TaskEnded
+from harness.plan import Plan
+from harness.record import TaskResult
+from harness.reporting.redaction import Redactor
+from harness.resilience.events import CircuitChanged, Emit
+from harness.settings import Settings
+from harness.spec.task import TaskSpec
+from harness.telemetry import in_task
+from harness.telemetry.levels import LOGGER
+from tests.unit.reporting import sample
+
+
+class Failing:
+    """A SyncHarness whose tasks fail, as a circuit opens."""
+
+    redactor = Redactor()
+
+    def __init__(self, settings: Settings, run_id: str, tell: Emit) -> None:
+        self.settings, self.run_id, self._tell = settings, run_id, tell
+
+    def run(self, plan: Plan, sink: Callable[[Any], None]) -> TaskResult:
+        with in_task(plan, wake=sink):
+            self._tell(CircuitChanged("c", "closed", "open", "consecutive_failures_5"))
+        result = sample.failed(plan, index=-1)
+        sink(TaskEnded(plan, result, sample.START))
+        return result
+
+    def close(self) -> None:
+        """Nothing was opened."""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    logger = logging.getLogger(LOGGER)
+    level, handlers = logger.level, [*logger.handlers]
+    monkeypatch.setattr(wiring, "SyncHarness", Failing)
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    logger.setLevel(level)
+    logger.handlers = handlers
+
+
+def test_what_happens_is_logged(project: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (project / "pyproject.toml").write_text('[tool.harness]\nlog_profile = "production"\n')
+    execute_task(TaskSpec.model_validate({"task_id": "T-1", "goal": "g", "steps": [{"act": "wait", "value": 0}]}))
+    assert [each.levelname for each in caplog.records if each.name == LOGGER] == ["ERROR"] * 3
+    assert logging.getLogger(LOGGER).level == logging.ERROR
+    assert "circuit c: closed -> open (consecutive_failures_5) [T-1]" in caplog.messages
