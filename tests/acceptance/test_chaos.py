@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.acceptance.conftest import Project
 from tests.acceptance.warm import harness
 
@@ -135,6 +137,7 @@ def test_a_plan_with_pytest(project: Project) -> None:
     result.stdout.fnmatch_lines(["taskspec faults: small.faults.yaml (1 fault, 1 task)", "*1 of them recovered*"])
 
 
+@pytest.mark.thorough
 def test_a_plan_under_xdist(project: Project) -> None:
     for name in ("A", "B"):
         project.task(name, error_recovery={"on_network_error": "abort"})

@@ -78,6 +78,7 @@ def test_the_nearest_of_several_checkpoints_is_taken_and_what_was_remembered_sin
     assert (warning["type"], warning["checkpoint"]) == ("checkpoint_restored", 2)
 
 
+@pytest.mark.thorough
 def test_the_second_timeout_ends_the_task_and_the_screen_says_what_was_tried(project: Project) -> None:
     _renewal(project, faults=[{**HANG, "times": 2}], expect=None)
     result = project.run()
@@ -92,7 +93,10 @@ def test_the_second_timeout_ends_the_task_and_the_screen_says_what_was_tried(pro
 
 @pytest.mark.parametrize(
     ("checkpoints", "options", "message"),
-    [([], [], "there is no checkpoint at or before step 18"), ([12], ["--no-recovery"], "exceeded 2s")],
+    [
+        ([], [], "there is no checkpoint at or before step 18"),
+        pytest.param([12], ["--no-recovery"], "exceeded 2s", marks=pytest.mark.thorough),
+    ],
 )
 def test_without_a_checkpoint_or_without_recovery_the_first_timeout_ends_the_task(
     project: Project, checkpoints: list[int], options: list[str], message: str

@@ -300,6 +300,7 @@ def test_what_a_run_has_started_is_not_stopped(desk: Desk, port: int) -> None:
     assert desk.nothing_is_left()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [("start",), ("start", "--persist")])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_start_that_is_broken_off_leaves_nothing(

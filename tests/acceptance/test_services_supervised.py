@@ -85,6 +85,7 @@ def test_a_killed_a_restarted_and_a_displaced_site_come_back_with_their_state(pr
     assert left_behind(project) == []
 
 
+@pytest.mark.thorough
 def test_workers_kill_what_their_controller_keeps(project: Project, base: int) -> None:
     looks = [{"act": "open", "url": f"http://shop.local{path}"} for path in ("/", "/cart", "/orders", "/")]
     patient = {"on_network_error": {"strategy": "exponential_backoff", "max_retries": 6}}

@@ -248,6 +248,7 @@ def test_a_strategy_does_what_it_says(played: Played, name: str) -> None:
     assert wanted.message in record["message"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", CASES)
 def test_without_recovery_nothing_is_tried(bare: Played, name: str) -> None:
     record = bare.records[name]

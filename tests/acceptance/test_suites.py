@@ -128,7 +128,7 @@ SUITE = {
 }
 
 
-@pytest.mark.parametrize("options", [[], ["-n", "2"], LOADFILE], ids=" ".join)
+@pytest.mark.parametrize("options", [[], pytest.param(["-n", "2"], marks=pytest.mark.thorough), LOADFILE], ids=" ".join)
 def test_a_suite_ends_the_same_however_it_is_dealt(project: Project, options: list[str]) -> None:
     suite(project)
     found = outcomes(project, *options)

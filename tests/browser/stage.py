@@ -59,7 +59,7 @@ async def passed(session: PlaywrightSession, step: dict[str, Any], within: float
 
 
 async def failed(
-    session: PlaywrightSession, step: dict[str, Any], within: float = 0.9, patience: float = 0.4
+    session: PlaywrightSession, step: dict[str, Any], within: float = 1.4, patience: float = 0.4
 ) -> Failure:
     outcome = await perform(session, step, within, patience)
     assert isinstance(outcome, Failure), outcome

@@ -54,7 +54,7 @@ def test_page_in_an_endless_loop(run: Any, stage: Stage, step: dict[str, Any], t
     run(body())
 
 
-@pytest.mark.parametrize("tracing", ["off", "on"])
+@pytest.mark.parametrize("tracing", ["off", pytest.param("on", marks=pytest.mark.thorough)])
 def test_loop_in_a_click_handler(run: Any, stage: Stage, tracing: str) -> None:
     async def body() -> None:
         session = await stage.at(tracing=tracing)
