@@ -75,7 +75,7 @@ def test_a_site_that_dies_for_five_seconds_fails_none_of_twenty_tasks(tmp_path: 
     assert sum(bool(codes(result)) for result in results) >= 1
     assert OUTAGE <= recovered < 60
     calls = sum(code != "CIRCUIT_OPEN" for result in results for code in codes(result))
-    assert calls <= TASKS + 5
+    assert calls < 3 * TASKS, "each alone would make four"
 
 
 def _kill_the_sites() -> None:

@@ -25,7 +25,8 @@ FORM = """<!doctype html><title>Form</title>
 <div id=overlay class="modal bg" style="position:absolute;inset:0;background:#ccc">overlay</div></div>
 <button id=moving>Moving</button>
 <script>let x = 0;
-setInterval(() => { moving.style.position = 'relative'; moving.style.left = (x = (x + 7) % 500) + 'px' }, 10)</script>
+const move = () => { moving.style.left = (x = (x + 7) % 500) + 'px'; requestAnimationFrame(move) }
+moving.style.position = 'relative'; move()</script>
 <button id=late onclick="setTimeout(()=>{let p=document.createElement('p');p.id='appeared';
 p.textContent='Order 17 done';document.body.append(p)},300)">Late</button>
 <button id=alert onclick="alert('really?');out.textContent='answered'">Alert</button>
