@@ -95,7 +95,10 @@ class Kills:
         return compile_plan(load_file(file), settings=self.harness.settings, run_id=self.harness.run_id)
 
     def run(self, plan: Plan, *strikes: tuple[int, Strike]) -> TaskResult:
-        """Run a task; the strikes are made in their order, each as its step (for the first time since) begins."""
+        """Run a task; the strikes are made in their order, each as its step (for the first time since) begins.
+
+        On the harness's own thread: no step goes on while a strike is being made, however busy the machine is.
+        """
         waiting, self.events = list(strikes), []
 
         def sink(event: Event) -> None:
@@ -103,7 +106,7 @@ class Kills:
             if isinstance(event, StepStarted) and waiting and event.index == waiting[0][0]:
                 waiting.pop(0)[1](self, plan.world)
 
-        result = self.harness.run(plan, sink)
+        (result,) = self.together(plan, sink=sink)
         assert not waiting, f"a step that was to be struck never began: {result.failure}"
         return result
 
@@ -111,10 +114,10 @@ class Kills:
         """Run tasks at once; the sink is called on the harness's own thread."""
         harness = self.harness._harness
 
-        async def both() -> list[TaskResult]:
+        async def all_of_them() -> list[TaskResult]:
             return await asyncio.gather(*(harness.run(plan, sink) for plan in plans))
 
-        return self.harness._loop.call(both())
+        return self.harness._loop.call(all_of_them())
 
     def as_it_is_to(self, method: str, *strikes: Strike) -> None:
         """Strike in the moment in which the next session is asked to do this: each strike once, in their order."""

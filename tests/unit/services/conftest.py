@@ -112,7 +112,7 @@ def sites(port: int) -> list[psutil.Process]:
     found = []
     for each in programs(port):
         with contextlib.suppress(psutil.Error):
-            found += [each] if each.cmdline()[1] == str(PROGRAM) else []
+            found += [each] if each.cmdline()[1:2] == [str(PROGRAM)] else []  # it may end while it is looked at
     return found
 
 
