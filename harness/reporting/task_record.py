@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -11,6 +12,7 @@ from harness.failure import Failure, Family
 from harness.plan import Plan
 from harness.record import MetFault, StepRecord, TaskResult
 from harness.reporting.redaction import Redactor
+from harness.reporting.step_lines import StepLine, step_lines
 from harness.spec.parts import FinalState
 
 FaultState = Literal["struck", "never struck", "could not be done"]
@@ -44,6 +46,14 @@ class TaskRecord(BaseModel):
     )
     faults: dict[str, FaultState] = Field({}, description="Name of each fault -> what became of it.")
     artifacts: str | None = None
+    hint: str = Field("", description="What to do about the failure.")
+    started: datetime | None = None
+    goal: str = ""
+    feature: str = Field("", description="The task's `family`.")
+    episode: str = ""
+    priority: int | None = None
+    tags: tuple[str, ...] = ()
+    steps: tuple[StepLine, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -78,6 +88,14 @@ def task_record(
         recoveries=tuple(pair for record in result.history for pair in _recoveries(record)),
         faults=dict(sorted(map(_fault, result.faults), key=lambda pair: pair[1] == "struck")),
         artifacts=str(result.artifacts) if result.artifacts else None,
+        hint=redactor.text(result.error.hint) if result.error else "",
+        started=result.started,
+        goal=redactor.text(plan.spec.goal),
+        feature=plan.spec.family or "",
+        episode=plan.spec.episode_id or "",
+        priority=plan.spec.priority,
+        tags=plan.spec.tags,
+        steps=tuple(step_lines(result.history, redactor)),
     )
 
 

@@ -1,0 +1,1 @@
+"""`harness dashboard`: a run and its past as one HTML file that needs nothing else."""

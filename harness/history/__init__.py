@@ -1,0 +1,1 @@
+"""What became of runs: kept in `.harness/history.sqlite3`, read by dashboards, comparisons and triage."""

@@ -1,0 +1,120 @@
+"""One run as a value: its tasks with their attempts, and what happened around them. All reports read this."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from harness.reporting.task_record import TaskRecord
+
+Outcome = Literal["passed", "failed", "skipped", "rerun"]
+"""Of one execution of a task, as pytest counts it: a declared failure that showed itself has passed."""
+Ending = Literal["finished", "interrupted", "unfinished"]
+"""`unfinished`: the process of the run died, or it still goes on."""
+
+
+class Execution(BaseModel):
+    """One execution of a task in a run; a task that was run again (`--reruns`) has several."""
+
+    model_config = ConfigDict(frozen=True)
+
+    nodeid: str
+    task_id: str
+    number: int = Field(1, description="1 for the first execution of this node in the run.")
+    outcome: Outcome
+    worker: str = ""
+    seconds: float = 0
+    reason: str = Field("", description="Why it was skipped.")
+    record: TaskRecord | None = Field(None, description="None for a task that was skipped before it began.")
+
+    @property
+    def healed(self) -> bool:
+        """It passed by another selector than its file names."""
+        return self.record is not None and any(w.get("type") == "fallback_selector_used" for w in self.record.warnings)
+
+
+class Happening(BaseModel):
+    """A line of `.harness/events/<run>.jsonl` that is no attempt of a step: circuits, services, thresholds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    at: datetime
+    type: str
+    level: str = "INFO"
+    task_id: str = ""
+    worker: str = ""
+    text: str = ""
+    details: dict[str, JsonValue] = {}
+
+
+class RunRecord(BaseModel):
+    """A whole run."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run: str = Field(description="`20251116T090000-4711`: time (UTC) and process.")
+    started: datetime
+    finished: datetime | None = None
+    ending: Ending = "unfinished"
+    exit_status: int | None = None
+    project: str = Field("", description="Name of the project's folder.")
+    arguments: tuple[str, ...] = Field((), description="Of pytest; redacted.")
+    environment: dict[str, str] = Field({}, description="Browser, Playwright, Python, platform, ...")
+    commit: str = ""
+    branch: str = ""
+    ci: dict[str, JsonValue] = Field({}, description="name, buildName, buildUrl of the CI system, when there is one.")
+    shard: str = ""
+    executions: tuple[Execution, ...] = ()
+    happenings: tuple[Happening, ...] = ()
+    metrics: dict[str, Any] = Field({}, description="The document of metrics.json.")
+    merged_from: tuple[str, ...] = Field((), description="Runs that this one was put together from.")
+
+    @property
+    def last(self) -> tuple[Execution, ...]:
+        """The last execution of each node, in the order of the run: what counts."""
+        return tuple({each.nodeid: each for each in self.executions}.values())
+
+    @property
+    def seconds(self) -> float:
+        end = self.finished or max((each.at for each in self.happenings), default=self.started)
+        return max(0.0, (end - self.started).total_seconds())
+
+
+class RunSummary(BaseModel):
+    """A run in a list, or as a point of a trend."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run: str
+    started: datetime
+    finished: datetime | None = None
+    ending: Ending
+    seconds: float = 0
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    flaky: int = Field(0, description="Passed after a rerun in the same run.")
+    healed: int = 0
+    retries: int = 0
+    commit: str = ""
+    branch: str = ""
+    error_rate: float | None = Field(None, description="Failed of passed and failed, 0 to 1.")
+    recovery_rate: float | None = Field(None, description="Recoveries that worked, 0 to 1; None: none was tried.")
+
+
+class TaskPoint(BaseModel):
+    """What became of a task in one run: what flakiness and slowness are judged by."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run: str
+    started: datetime
+    outcome: Outcome
+    executions: int = 1
+    seconds: float = 0
+    healed: bool = False
+    retries: int = 0
+    code: str | None = None
+    """Of a failed task."""

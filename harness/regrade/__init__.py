@@ -1,0 +1,1 @@
+"""`harness regrade`: changed criteria against recorded evidence, without a browser."""
