@@ -16,15 +16,13 @@ from harness.compile import compile_plan
 from harness.injection import Injection, InjectionError, Pending, check, fault_of, hosts, unknown_host
 from harness.plan import Plan, new_run_id
 from harness.record import TaskResult
-from harness.resilience import SystemClock
 from harness.settings import Settings, load_settings
 from harness.spec.faults import FaultBase
 from harness.spec.load import Loaded, find_tasks, load_file
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.task import TaskSpec
-from harness.telemetry import Record, Telemetry
-from harness.telemetry.levels import LogSink
+from harness.telemetry.run_events import RunEvents
 
 if TYPE_CHECKING:
     from harness.reporting.redaction import Redactor
@@ -64,9 +62,9 @@ def execute_task(task: TaskSpec) -> TaskResult:
 
     Faults that were injected strike it after its own; InjectionError (a ValueError) for one that does not fit it.
     Browser and services are started with the first task and end with the process. What resilience does is told to the
-    logger `harness.resilience` (`log_profile`).
+    logger `harness.resilience` (`log_profile`), and to `.harness/events/<run>.jsonl`.
     """
-    harness, telemetry = _harness(_project())
+    harness, events = _harness(_project())
     place = task.place
     folder, source = place if place else (Path.cwd(), None)
     plan = compile_plan(task, settings=harness.settings, run_id=harness.run_id, folder=folder, source=source)
@@ -74,7 +72,7 @@ def execute_task(task: TaskSpec) -> TaskResult:
     check(injected, plan, harness.settings)
     PENDING.forget()
     struck = replace(plan, faults=(*plan.faults, *injected))
-    result = harness.run(struck, lambda event: None if isinstance(event, Record) else telemetry.on(event))
+    result = harness.run(struck, events.on)
     EXECUTED.append(Execution(struck, result, harness.settings, harness.redactor))
     return result
 
@@ -144,19 +142,14 @@ def _project() -> Path:
 
 
 @lru_cache
-def _harness(root: Path) -> tuple[SyncHarness, Telemetry]:
+def _harness(root: Path) -> tuple[SyncHarness, RunEvents]:
+    from harness.reporting.redaction import Redactor
     from harness.wiring import SyncHarness
 
     settings, run = load_settings(root), new_run_id(datetime.now(UTC), os.getpid())
-    telemetry = _telemetry(settings, run)
-    harness = SyncHarness(settings, run, telemetry.emit)
+    # This process may be one of pytest, with a run of its own: `.harness/events.jsonl` leads to that one.
+    events = RunEvents(settings, run, Redactor((), settings.redact), leads=False)
+    harness = SyncHarness(settings, run, events.emit)
+    atexit.register(events.close)
     atexit.register(harness.close)
-    return harness, telemetry
-
-
-def _telemetry(settings: Settings, run: str) -> Telemetry:
-    """The log alone: event files and figures are of runs, and this process may be one of pytest with its own."""
-    from harness.reporting.redaction import Redactor
-
-    redactor, profile = Redactor((), settings.redact), settings.log_profile
-    return Telemetry(run, SystemClock(), redactor, steps=profile == "debug", sinks=[LogSink(profile)])
+    return harness, events

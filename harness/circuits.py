@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urljoin, urlsplit
 
@@ -54,10 +54,14 @@ class RunCircuits:
 
     def answers_again(self, host: str) -> None:
         """A host is known to be there again: its circuits close, without a probe."""
-        for scheme in ("http", "https"):
-            name = CircuitName(Scope.ORIGIN, f"{scheme}://{host.lower()}")
+        for name in _names(host):
             with contextlib.suppress(LookupError):  # nobody has asked for it
                 self._circuits.reset(name)
+
+    def of_hosts(self, hosts: Iterable[str]) -> tuple[Breaker, ...]:
+        """The circuits of these hosts that were asked for."""
+        found = (self._circuits.known(name) for host in hosts for name in _names(host))
+        return tuple(each for each in found if each is not None)
 
     def close(self) -> None:
         if self._store is not None:
@@ -69,6 +73,13 @@ class RunCircuits:
 
     def _none(self, _url: str) -> None:
         """Nothing is counted."""
+
+
+def _names(host: str) -> Iterator[CircuitName]:
+    """Of the circuits of a host, at the usual ports."""
+    for scheme in ("http", "https"):
+        if origin := origin_of(f"{scheme}://{host}", None):
+            yield CircuitName(Scope.ORIGIN, origin)
 
 
 def _expects_failure(plan: Plan) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
@@ -14,7 +14,10 @@ from harness.spec.profiles import TimeoutProfile
 
 Recording = Literal["auto", "full", "minimal"]
 Tracing = Literal["off", "on", "retain-on-failure"]
+KeptEvidence = Literal["failed", "all"]
 LogProfile = Literal["production", "evaluation", "debug"]
+MOST_WORKERS = 100
+"""Tasks at once in one process."""
 
 
 class Part(BaseModel):
@@ -147,6 +150,9 @@ class Settings(Part):
         "simple", description="Limits of tasks that declare none: simple, medium or complex (specs/003 8.1)."
     )
     timeout_scale: float = Field(1.0, gt=0, le=100)
+    task_workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] | Literal["auto"] = Field(
+        1, description="So many tasks at once in one process, on one browser; auto: as many as the machine can take."
+    )
     faults: tuple[Path, ...] = Field((), description="Fault plans that strike the tasks of every run.")
     log_profile: LogProfile = Field(
         "evaluation",
@@ -154,7 +160,14 @@ class Settings(Part):
     )
     breaker: BreakerTable = BreakerTable()
     telemetry: TelemetrySettings = TelemetrySettings()
+    evidence: KeptEvidence = Field(
+        "failed",
+        description="`all`: of tasks that pass, too, what `harness regrade` needs is kept under .harness/evidence.",
+    )
     keep_previous: int = Field(5, ge=0, description="How many earlier runs are kept under errors/.previous.")
+    history_runs: int = Field(
+        200, ge=0, description="How many runs .harness/history.sqlite3 keeps; 0: nothing is written there."
+    )
     redact: tuple[str, ...] = Field((), description="Regular expressions; what matches is redacted everywhere.")
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _DONE = object()
@@ -56,6 +56,36 @@ class _Call:
             setter(value)
 
 
+class Pending(Generic[T]):
+    """Something that runs on the loop, whether or not somebody waits for it already."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, events: queue.SimpleQueue[Any]) -> None:
+        self._loop = loop
+        self._events = events
+        self._outcome: Future[T] = Future()
+        self._task: asyncio.Task[T] | None = None
+
+    def start(self, main: Coroutine[Any, Any, T]) -> None:
+        """On the loop's own thread."""
+        self._task = self._loop.create_task(main)
+        self._task.add_done_callback(lambda done: _settle(done, self._outcome))
+        self._task.add_done_callback(lambda _: self._events.put(_DONE))
+
+    def finish(self, sink: Callable[[Any], None]) -> T:
+        """What it returns, or raises; its events reach `sink` on this thread (LoopThread.run). Once."""
+        try:
+            _drain(self._events, sink)
+        except BaseException:
+            self.cancel()
+            _drain(self._events, sink)
+            raise
+        return self._outcome.result()
+
+    def cancel(self) -> None:
+        """It is to end; it may take its time for that. From any thread."""
+        self._loop.call_soon_threadsafe(lambda: self._task and self._task.cancel())
+
+
 class LoopThread:
     """An event loop on a thread of its own. pytest-playwright and pytest-asyncio keep theirs."""
 
@@ -64,30 +94,20 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="taskspec", daemon=True)
         self._thread.start()
 
+    def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> Pending[T]:
+        """Start `main(caller)`; what is given to the caller waits until somebody finishes it. From any thread."""
+        events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        pending = Pending[T](self._loop, events)
+        self._loop.call_soon_threadsafe(lambda: pending.start(main(Caller(events, self._loop))))
+        return pending
+
     def run(self, main: Callable[[Caller], Coroutine[Any, Any, T]], sink: Callable[[Any], None]) -> T:
         """Run `main(caller)`; the events given to the caller reach `sink` on the calling thread, in order.
 
         KeyboardInterrupt (or whatever else breaks into the wait) cancels `main`, waits for its orderly end, delivers
         the events emitted meanwhile, and is raised again.
         """
-        events: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        outcome: Future[T] = Future()
-        tasks: list[asyncio.Task[T]] = []
-
-        def start() -> None:
-            task = self._loop.create_task(main(Caller(events, self._loop)))
-            tasks.append(task)
-            task.add_done_callback(lambda done: _settle(done, outcome))
-            task.add_done_callback(lambda _: events.put(_DONE))
-
-        self._loop.call_soon_threadsafe(start)
-        try:
-            _drain(events, sink)
-        except BaseException:
-            self._loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
-            _drain(events, sink)
-            raise
-        return outcome.result()
+        return self.begin(main).finish(sink)
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end, without events."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness.compile import compile_plan
 from harness.engine.ending import reached, unmet
+from harness.events import Event
 from harness.plan import Plan
 from harness.record import TaskResult
 from harness.recovery import NoRecovery
@@ -20,8 +21,14 @@ from harness.spec.suite import dependencies
 if TYPE_CHECKING:
     from harness.wiring import SyncHarness
 
+Sink = Callable[[Event], None]
+RunTask = Callable[[Plan], TaskResult]
 NOBODY = "nobody"
 """Stands for the agent of a task without steps: such a task is run with no steps only."""
+
+
+def _silent(_: object) -> None:
+    """Nobody listens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +51,29 @@ class Verdict:
         return not self.wrong and not self.hollow
 
 
-def verify(tasks: Sequence[Loaded], harness: SyncHarness) -> Iterator[Verdict]:
-    """Run each task with no steps, then as written, both after what it depends on and its episode's earlier tasks."""
+def verify(tasks: Sequence[Loaded], harness: SyncHarness, sink: Sink = _silent) -> Iterator[Verdict]:
+    """Run each task with no steps, then as written, both after what it depends on and its episode's earlier tasks.
+
+    What the engine says goes to `sink`, but for tasks with no steps: how they fail is no news.
+    """
     known, graph = {task.spec.task_id: task for task in tasks}, dependencies(tasks)
     order = with_episodes(tasks, graph)
     for task in tasks:
         wanted = set(before(task.spec.task_id, graph))
         first = [known[task_id] for task_id in before(task.spec.task_id, order)]
-        yield _verdict(task, first, wanted, harness)
+        yield _verdict(task, first, wanted, lambda plan: harness.run(plan, sink), harness)
 
 
-def _verdict(task: Loaded, first: Sequence[Loaded], wanted: Collection[str], harness: SyncHarness) -> Verdict:
+def _verdict(
+    task: Loaded, first: Sequence[Loaded], wanted: Collection[str], run: RunTask, harness: SyncHarness
+) -> Verdict:
     """`first` runs before it; of that the `wanted` ones must do what they should."""
     spec, label = task.spec, (task.spec.task_id, task.source)
     try:
         plan = _plan(task, harness, spec.task_id)
         for other in first:
             name = other.spec.task_id
-            result = harness.run(_plan(other, harness, spec.task_id), _silent)
+            result = run(_plan(other, harness, spec.task_id))
             if name in wanted and not reached(other.spec, result):
                 why = harness.redactor.text(_why(other, result))
                 return Verdict(*label, wrong=f"{name}, which it depends on, {why}", kept=_kept(result))
@@ -72,7 +84,7 @@ def _verdict(task: Loaded, first: Sequence[Loaded], wanted: Collection[str], har
         shutil.rmtree(nothing.artifacts, ignore_errors=True)
     wrong = kept = ""
     if spec.steps:
-        result = harness.run(plan, _silent)
+        result = run(plan)
         if not reached(spec, result):
             wrong, kept = harness.redactor.text(_why(task, result)), _kept(result)
     idle = tuple(map(harness.redactor.text, _idle(plan, nothing)))
@@ -120,7 +132,3 @@ def _idle(plan: Plan, nothing: TaskResult) -> Iterator[str]:
     details = failure.details if failure else {}
     missing = details.get("unmet_criteria", [details.get("criterion")])
     yield from (str(criterion) for criterion in plan.success_criteria if str(criterion) not in missing)
-
-
-def _silent(_: object) -> None:
-    """Nobody listens."""

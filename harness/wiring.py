@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from harness.agents.registry import Agents
@@ -27,15 +27,17 @@ from harness.plan import Plan, new_run_id
 from harness.ports import Agent, Ask, Ports, RepairHook, Stage
 from harness.record import TaskResult
 from harness.reporting.artifacts import DirectoryArchive
+from harness.reporting.passing import PassedEvidence
 from harness.reporting.redaction import Redactor
 from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, nobody
 from harness.scratch import Scratch
 from harness.services import Services
-from harness.services.states import State
+from harness.services.coherence import Coherence
+from harness.services.states import is_back
 from harness.settings import Settings
-from harness.sync import Caller, LoopThread
-from harness.telemetry import in_task
+from harness.sync import Caller, LoopThread, Pending
+from harness.telemetry import in_task, of_all_tasks
 from harness.world import Channels, MemoryStore, TaskWorld
 
 
@@ -67,35 +69,43 @@ class Harness:
         self.channels = Channels(settings.channels, hosts=self.services.hosts, root=settings.root)
         self.redactor = Redactor((), settings.redact)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
+        passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous)
+        self._witness = passed.keep if settings.evidence == "all" else None
         self._scratch = Scratch(self.clock, self.archive.workspace)
         temp, guard = self._scratch.path, self._scratch.guard
         self.browsers = Browsers(settings.browser, self.clock, temp=temp, guard=guard, hosts=self.services.hosts)
         self.agents = Agents(settings.agents, settings.root, self.circuits.agent)
         self.memory = MemoryStore(temp / "memory.sqlite3")
+        self._coherence = Coherence(
+            lambda: self.services.standings, self.circuits.of_hosts, self.clock, self._of_services
+        )
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
         self._ready = False
 
     def _of_services(self, event: ResilienceEvent) -> None:
-        """A service that answers again: who waits for its sites need not wait on."""
-        if isinstance(event, ServiceChanged) and event.before == State.RESTARTING and event.after == State.UP:
-            for host in self.settings.services[event.service].hosts:
-                self.circuits.answers_again(host)
-        self._tell(event)
+        """A service that is there again, whoever has started it: who waits for its sites need not wait on."""
+        with of_all_tasks():
+            if self._ready and isinstance(event, ServiceChanged) and is_back(event):
+                for host in self.settings.services[event.service].hosts:
+                    self.circuits.answers_again(host)
+            self._tell(event)
 
     async def start(self) -> None:
         """Find or start the services; once. Raises Failed."""
         async with self._started:
             if not self._ready:
                 await self.services.start()
+                self._coherence.begin()
                 self._ready = True
 
     async def run(self, plan: Plan, emit: Callable[[Event], None], people: People = NOBODY) -> TaskResult:
         """Run one task. Failures are in the result; nothing is raised but cancellation before it began."""
         agent = self.agents.agent(None)
+        heard = self._coherence.hearing(emit)
         try:
             with in_task(plan, wake=emit):
-                return await run_task(self._in_a_fresh_world(plan), self._ports(plan, agent, emit, people))
+                return await run_task(self._in_a_fresh_world(plan), self._ports(plan, agent, heard, people))
         finally:
             await agent.close()
 
@@ -111,7 +121,10 @@ class Harness:
         random = Random(plan.spec.seed).random
         explain, breaker = self.services.explain, self.circuits.of(plan)
         ask, repair, recover = people.ask, people.repair, self._recover
-        return Ports(self._stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ask, repair)
+        return Ports(
+            self._stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ask, repair,
+            witness=self._witness,
+        )  # fmt: skip
 
     async def _recover(self, url: str) -> None:
         """The next attempt says what is wrong with a service that does not come back."""
@@ -152,12 +165,19 @@ class Harness:
 
     async def close(self) -> None:
         """End browsers and the services that this process started. Bounded."""
+        self._coherence.end()
         await self.browsers.close()
         await self.channels.close()
         self.memory.close()
         self.circuits.close()
         await self.services.stop()
         self._scratch.close()
+
+
+T = TypeVar("T")
+AskHere = Callable[[str, tuple[str, ...]], str | None]
+RepairHere = Callable[[Plan, str, Mapping[str, Any]], Mapping[str, Any] | bool]
+"""`Ask` and `RepairHook` of the ports, on the thread that waits."""
 
 
 class SyncHarness:
@@ -185,16 +205,22 @@ class SyncHarness:
         self,
         plan: Plan,
         sink: Callable[[Event], None],
-        ask: Callable[[str, tuple[str, ...]], str | None] | None = None,
-        repair: Callable[[Plan, str, Mapping[str, Any]], Mapping[str, Any] | bool] | None = None,
+        ask: AskHere | None = None,
+        repair: RepairHere | None = None,
     ) -> TaskResult:
         """Run one task; events reach `sink` on this thread, and `ask` and `repair` are called on it."""
+        return self.begin(lambda caller: self.play(plan, caller, ask, repair)).finish(sink)
 
-        def main(caller: Caller) -> Coroutine[Any, Any, TaskResult]:
-            people = People(ask and partial(caller.call, ask), repair and partial(caller.call, repair))
-            return self._harness.run(plan, caller, people)
+    def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> Pending[T]:
+        """Start something on the loop, such as `play`; whoever finishes it gets its events. From any thread."""
+        return self._loop.begin(main)
 
-        return self._loop.run(main, sink)
+    async def play(
+        self, plan: Plan, caller: Caller, ask: AskHere | None = None, repair: RepairHere | None = None
+    ) -> TaskResult:
+        """Run one task, on the loop; several may run at once. Events go to the caller, which asks and repairs, too."""
+        people = People(ask and partial(caller.call, ask), repair and partial(caller.call, repair))
+        return await self._harness.run(plan, caller, people)
 
     def check_agent(self, name: str) -> None:
         """Raises ValueError when there is no agent of that name."""

@@ -6,8 +6,13 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
+
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+"""The tests start Python some hundred times: what each compiles anew is a quarter of what it costs."""
 
 FULL = os.environ.get("TASKSPEC_TESTS") == "full"
 

@@ -12,12 +12,14 @@ import json
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import har
 from harness.browser.last_good import DOM, SCREENSHOT, LastGood
 from harness.browser.liveness import dead
+from harness.browser.page_state import page_state
 from harness.browser.scene import Scene
 from harness.browser.tab import Tab
 from harness.ports import Item
@@ -50,6 +52,8 @@ class Taking:
     deadline: Deadline
     kept: LastGood
     items: list[Item] = field(default_factory=list)
+    page: dict[str, Any] | str = STRATEGY
+    """The page as criteria see it, or why it is not known."""
     _problem: str | None = None
 
     def skip(self, name: str, reason: str = STRATEGY) -> None:
@@ -151,6 +155,19 @@ async def take_page(taking: Taking, screenshot: bool, dom: bool) -> None:
         elif not await taking.file(name, PAGE_SECONDS, make):
             why = taking.items.pop().reason
             await taking.file(name, PACK_SECONDS, _kept(taking, name, why))
+    if dom:
+        taking.page = await taking.problem() or await _state(taking)
+
+
+async def _state(taking: Taking) -> dict[str, Any] | str:
+    """What criteria can be judged by once more; or why the page does not tell."""
+    try:
+        async with asyncio.timeout(taking.deadline.clip(PAGE_SECONDS, taking.scene.clock.now())):
+            return await page_state(taking.tab.page)
+    except TimeoutError:
+        return "no answer in time"
+    except (PlaywrightError, ValueError) as error:
+        return (str(error).splitlines() or [type(error).__name__])[0]
 
 
 def _kept(taking: Taking, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:

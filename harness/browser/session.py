@@ -230,7 +230,8 @@ class PlaywrightSession:
         har = self._request.recording != "minimal"
         await taking.take(round_, capture, self._lease.chapters if har else None, self._lease.end)
         lines = self._lease.console if capture.logs else ()
-        return Evidence(folder, tuple(round_.items), url, lines, {"popups": list(self._tab.watch.popups)})
+        extra = {"popups": list(self._tab.watch.popups), "page": round_.page}
+        return Evidence(folder, tuple(round_.items), url, lines, extra)
 
     async def close(self) -> None:
         if self._request.tracing == "on" and self._tab.traced:

@@ -20,8 +20,10 @@ from harness.campaign.table import show
 from harness.cli.chaos_files import Given, given
 from harness.plan import new_run_id
 from harness.reporting.names import shown_path
+from harness.reporting.redaction import Redactor
 from harness.spec.keys import slug
 from harness.spec.problems import SpecError
+from harness.telemetry.run_events import RunEvents
 
 USAGE = 2
 INTERRUPTED = 130
@@ -116,11 +118,12 @@ def _run(running: Running, found: Given) -> bool:
     settings = found.settings.model_copy(update={"artifacts": running.folder})
     number, of = 0, len(running.schedule)
     try:
-        harness = SyncHarness(settings, running.run)
+        events = RunEvents(settings, running.run, Redactor((), settings.redact))
+        harness = SyncHarness(settings, running.run, events.emit)
     except (ValueError, OSError) as error:
         _refuse(str(error))
     try:
-        for number, trial in enumerate(running.trials(lambda plan: harness.run(plan, lambda _: None)), 1):
+        for number, trial in enumerate(running.trials(lambda plan: harness.run(plan, events.on)), 1):
             typer.echo(f"{number:>{len(str(of))}}/{of} {_progress(trial)}", err=True)
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left is short: the table, the document, the browsers
@@ -128,6 +131,8 @@ def _run(running: Running, found: Given) -> bool:
         return True
     finally:
         harness.close()
+        for problem in events.close():
+            typer.echo(problem, err=True)
     return False
 
 

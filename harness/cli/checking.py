@@ -23,6 +23,7 @@ from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
 from harness.spec.source import file_label
 from harness.spec.suite import check_suite
+from harness.spec.task import TaskSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,16 @@ def _advised(
     """What is wrong, and what is legal and unwise, in the order of the file."""
     if task is None:
         return problems
-    told = [*advice(task, inner=task.spec.task_id in inside), *address_advice(task, projects.settings(task.folder))]
+    settings = projects.settings(task.folder)
+    limited = replace(task, spec=_as_limited(task.spec, settings))
+    told = [*advice(limited, inner=task.spec.task_id in inside), *address_advice(task, settings)]
     told += misplaced(task, projects.project(task.folder))
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
+
+
+def _as_limited(spec: TaskSpec, settings: Settings) -> TaskSpec:
+    """With the limits that a run gives it: the project's `timeout_profile`, unless it has its own."""
+    return spec.model_copy(update={"timeout_profile": spec.timeout_profile or settings.timeout_profile})
 
 
 def _strictly(load: Callable[..., Loaded], problems: list[Problem]) -> list[Problem]:

@@ -12,11 +12,12 @@ from harness.report import ErrorReport
 from harness.reporting.console import shown_value
 from harness.reporting.names import shown_path
 from harness.reporting.table import numbered, place
+from harness.reporting.visible import visible
 
 
 def page(kept: Kept, width: int) -> str:
     """Where, what was done, what was tried, why, what to do, and which files there are."""
-    return "\n".join(line.rstrip() for line in _lines(kept, width))
+    return "\n".join(visible(line).rstrip() for line in _lines(kept, width))
 
 
 def headline(report: ErrorReport) -> str:
@@ -141,4 +142,4 @@ def line(kept: Kept, last_run: str | None) -> str:
     notes = [] if name == kept.report.task_id else [f"  [{name}]"]
     if last_run is not None and kept.run != last_run:
         notes.append("  (not of the last run)")
-    return f"{when(kept.report):%Y-%m-%d %H:%M}  {headline(kept.report)}{''.join(notes)}"
+    return visible(f"{when(kept.report):%Y-%m-%d %H:%M}  {headline(kept.report)}{''.join(notes)}")

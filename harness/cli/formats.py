@@ -11,6 +11,7 @@ from types import MappingProxyType
 import typer
 
 from harness.cli.checking import Checked
+from harness.reporting.workflow_commands import workflow_command
 from harness.spec.problems import Problem
 
 
@@ -38,7 +39,7 @@ def _text(checked: Checked) -> None:
 
 def _github(checked: Checked) -> None:
     for problem in checked.problems:
-        typer.echo(workflow_command(problem))
+        typer.echo(annotation(problem))
     typer.echo(_summary(checked))
 
 
@@ -86,18 +87,9 @@ def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def workflow_command(problem: Problem) -> str:
-    """`::error file=...,line=...,col=...,title=...::message`, which GitHub shows beside the line."""
+def annotation(problem: Problem) -> str:
+    """GitHub's command for it."""
     place = {"file": problem.file, "line": problem.line, "col": problem.column, "title": problem.path or "task file"}
-    properties = ",".join(f"{name}={_property(str(value))}" for name, value in place.items() if value)
     more = (("expected", problem.expected), ("found", problem.found), ("hint", problem.hint))
     message = "\n".join([problem.message, *(f"{name}: {text}" for name, text in more if text)])
-    return f"::{problem.severity} {properties}::{_data(message)}"
-
-
-def _data(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+    return workflow_command(problem.severity, message, place)

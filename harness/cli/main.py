@@ -10,14 +10,21 @@ from typing import Annotated
 import typer
 
 from harness.cli.chaos import chaos
+from harness.cli.dashboard import dashboard
 from harness.cli.demo import demo
 from harness.cli.explain import explain
+from harness.cli.history import app as history
+from harness.cli.merge import merge
 from harness.cli.new import new
+from harness.cli.open_trace import open_trace
+from harness.cli.regrade import regrade
+from harness.cli.replay import replay
 from harness.cli.report import report
 from harness.cli.run import PASSED_ON, run
 from harness.cli.schema import schema
 from harness.cli.services import app as services
 from harness.cli.show import show
+from harness.cli.triage import triage
 from harness.cli.validate import validate
 from harness.cli.verify import run_verify
 
@@ -32,11 +39,18 @@ app.command()(validate)
 app.command(name="verify")(run_verify)
 app.command(context_settings=PASSED_ON)(run)
 app.command()(chaos)
+app.command()(triage)
 app.command()(show)
+app.command(name="open")(open_trace)
+app.command()(replay)
+app.command()(regrade)
 app.command()(explain)
 app.command()(schema)
 app.command()(report)
+app.command()(dashboard)
 app.command()(demo)
+app.command()(merge)
+app.add_typer(history, name="history")
 app.add_typer(services, name="services")
 
 

@@ -1,19 +1,25 @@
-"""`harness report`: the Allure report of the results in a folder."""
+"""`harness report`: the Allure report of the last run."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
+import json
+import webbrowser
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.ending import fail
+from harness.cli.project import project_of
 
-_RUN = re.compile(r"^Run=(\d{8}T\d{6})-", re.MULTILINE)
-"""In Allure's environment table: the id of the run that wrote last begins with the time at which it began (UTC)."""
+if TYPE_CHECKING:
+    from harness.reporting.html import Report
+    from harness.reporting.npm import Major
+
+_MAJORS: dict[int, Major] = {2: 2, 3: 3}
+TOLD = 10
+"""Lines about what was left out; `--json` has them all."""
 
 
 def report(
@@ -21,52 +27,57 @@ def report(
     output: Annotated[Path, typer.Option(help="Where the HTML goes; replaced.")] = Path("allure-report"),
     single_file: Annotated[bool, typer.Option(help="One HTML file that opens without a server.")] = False,
     serve: Annotated[int | None, typer.Option(help="Serve the report on this port of 127.0.0.1 until Ctrl-C.")] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Serve it, and open it in the browser.")] = False,
+    all_runs: Annotated[
+        bool, typer.Option(help="Whatever has gathered in the folder, not the last run alone.")
+    ] = False,
+    allure: Annotated[
+        int | None, typer.Option(min=2, max=3, help="Build with Allure 2 or 3; default: 3 where it can be had.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document about the report.")] = False,
 ) -> None:
-    """Build the Allure 3 HTML report of all results in a folder, offline.
+    """Build the Allure report of the last run, offline, with the history of the runs before.
 
-    pytest adds to the folder: `pytest --clean-alluredir` empties it first, so that it holds one run.
+    Results that are half-written or not Allure's are named and left out.
 
     Example: harness report --serve 8480
     """
-    from harness.reporting.html import build_report
+    from harness.reporting.html import Wanted, build_report
     from harness.reporting.npm import ReportError
     from harness.reporting.serving import serve_folder
 
+    wanted = Wanted(single_file, all_runs, _MAJORS.get(allure or 0))
+    say = partial(typer.echo, err=as_json)  # a JSON document stands alone on stdout
     try:
-        page = build_report(results, output, single_file=single_file)
+        built = build_report(results, output, wanted, project=project_of(Path.cwd()) or Path.cwd(), say=say)
     except ReportError as error:
         fail(str(error))
-    for line in earlier_results(results):
-        typer.echo(line)
-    typer.echo(f"report: {page}")
-    if serve is not None:
-        serve_folder(output, serve, announce=typer.echo)
-    elif not single_file:
-        typer.echo("look at it with: harness report --serve 8480   (it needs http; --single-file does not)")
+    typer.echo(_document(built) if as_json else "\n".join(_lines(built)))
+    if serve is not None or (open_ and not single_file):
+        serve_folder(output, serve or 0, say, webbrowser.open if open_ else lambda _address: None)
+    elif open_:
+        webbrowser.open(built.index.absolute().as_uri())
+    elif not (single_file or as_json):
+        typer.echo("look at it with: harness report --open   (it needs http; --single-file does not)")
 
 
-def earlier_results(results: Path) -> Iterator[str]:
-    """A line when some of the results were there before the last run began; a run that cannot be told says nothing."""
-    began, starts = _last_run(results), list(_starts(results))
-    older = [start for start in starts if began is not None and start < began]
-    if older:
-        count = f"{len(older)} of {len(starts)} results are of earlier runs"
-        yield f"{count}: for the last run alone, run pytest with --clean-alluredir"
+def _document(built: Report) -> str:
+    facts = {
+        "report": str(built.index),
+        "results": built.results,
+        "left_out": list(built.left_out),
+        "allure": built.allure,
+    }
+    return json.dumps(facts, ensure_ascii=False, indent=2)
 
 
-def _last_run(results: Path) -> datetime | None:
-    try:
-        found = _RUN.search((results / "environment.properties").read_text("utf-8"))
-        return datetime.strptime(found[1], "%Y%m%dT%H%M%S").replace(tzinfo=UTC) if found else None
-    except (OSError, ValueError):
-        return None
+def _lines(built: Report) -> list[str]:
+    """File names are data: what steers a terminal is made visible."""
+    told = [f"left out: {shown(line)}" for line in built.left_out[:TOLD]]
+    more = len(built.left_out) - TOLD
+    told += [f"left out: {more} more (--json names them)"] if more > 0 else []
+    return [*told, f"report: {built.index} ({built.results} results, Allure {built.allure})"]
 
 
-def _starts(results: Path) -> Iterator[datetime]:
-    from harness.reporting.documents import read_json
-
-    for file in results.glob("*-result.json"):
-        try:
-            yield datetime.fromtimestamp(read_json(file)["start"] / 1000, UTC)
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # Allure says what it thinks of it
+def shown(text: str) -> str:
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)

@@ -2,79 +2,71 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from harness.cli.chosen_failure import artifacts_root, folders_of, readable_or_end, unknown
 from harness.cli.ending import fail
 from harness.cli.failure_page import line, page
-from harness.cli.kept import UnreadableReportError, cases_of, earlier, is_kept, latest, named, read_kept, task_id
+from harness.cli.kept import cases_of, earlier, is_kept, named, task_id
+from harness.cli.kept_document import listed, readable, whole
 from harness.cli.project import settings_at
 from harness.reporting.history import LAST_RUN, load_last_run
 from harness.reporting.names import shown_path
-from harness.settings import SettingsError
-from harness.spec.problems import did_you_mean
 
 NARROWEST = 60
 
 
 def show(
     task: Annotated[
-        str | None, typer.Argument(metavar="TASK_ID", help="A task's id, or its directory; none: list all.")
+        str | None, typer.Argument(metavar="TASK_ID|DIR", help="A task's id, or its directory; none: list all.")
     ] = None,
     run: Annotated[str | None, typer.Option(help="An earlier run, as the list names it.")] = None,
     artifacts: Annotated[
         Path | None, typer.Option(help="Where failures are kept; default: errors of the project.")
     ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
 ) -> None:
     """Show what a failed task left: what was tried, why it failed, which files; without a task, list all.
 
     Example: harness show B1-2025-001
     """
     if task is not None and run is None and is_kept(Path(task)):
-        _show(Path(task))
+        _show([Path(task)], as_json)
         return
-    root = artifacts or _root()
-    folders = _of_run(root, run) if run is not None else latest(root)
+    root = artifacts or artifacts_root()
+    folders = folders_of(root, run)
     if task is None:
-        _list(root, folders, run, None if run is not None or artifacts is not None else _last_run())
+        last_run = None if run is not None or artifacts is not None else _last_run()
+        _list(root, folders, run, last_run, as_json)
         return
     found = named(folders, task)
     if not found and (cases := cases_of(folders, task)):
-        _list_cases(cases, run)
+        _list_cases(cases, run, as_json)
         return
     if not found:
-        fail(_unknown(root, folders, task, run))
-    for number, folder in enumerate(found):
-        if number:
-            typer.echo()
-        _show(folder)
+        fail(unknown(root, folders, task, run))
+    _show(found, as_json)
 
 
-def _root() -> Path:
-    try:
-        return settings_at(Path.cwd()).artifacts
-    except SettingsError as error:
-        fail(str(error))
+def _show(folders: list[Path], as_json: bool) -> None:
+    """Whole; one that cannot be read ends the command."""
+    found = [readable_or_end(folder) for folder in folders]
+    if as_json:
+        _print(whole(found))
+        return
+    width = max(NARROWEST, shutil.get_terminal_size((100, 24)).columns)
+    typer.echo("\n\n".join(page(kept, width) for kept in found))
 
 
-def _of_run(root: Path, run: str) -> list[Path]:
-    runs = earlier(root)
-    if run not in runs:
-        known = did_you_mean(run, runs) or (f"there are: {', '.join(runs)}" if runs else "no earlier run is kept")
-        fail(f"no run {run!r} under {shown_path(root)}; {known}")
-    return runs[run]
-
-
-def _show(folder: Path) -> None:
-    try:
-        kept = read_kept(folder)
-    except UnreadableReportError as error:
-        fail(str(error))
-    typer.echo(page(kept, max(NARROWEST, shutil.get_terminal_size((100, 24)).columns)))
+def _print(document: Mapping[str, Any]) -> None:
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 
 
 def _last_run() -> str | None:
@@ -87,34 +79,26 @@ def _last_run() -> str | None:
 
 
 def _tell(folders: list[Path], last_run: str | None) -> None:
-    for folder in folders:
-        try:
-            typer.echo(line(read_kept(folder), last_run))
-        except UnreadableReportError as error:
-            typer.echo(str(error), err=True)
+    for kept in filter(None, map(readable, folders)):
+        typer.echo(line(kept, last_run))
 
 
-def _list_cases(folders: list[Path], run: str | None) -> None:
+def _list_cases(folders: list[Path], run: str | None, as_json: bool) -> None:
+    if as_json:
+        _print(listed(folders, {}, None))
+        return
     _tell(folders, None)
     option = f" --run {run}" if run is not None else ""
     typer.echo(f"one of them: harness show {shlex.quote(task_id(folders[0]))}{option}")
 
 
-def _list(root: Path, folders: list[Path], run: str | None, last_run: str | None) -> None:
+def _list(root: Path, folders: list[Path], run: str | None, last_run: str | None, as_json: bool) -> None:
+    runs = earlier(root) if run is None else {}
+    if as_json:
+        _print(listed(folders, runs, last_run))
+        return
     _tell(folders, last_run)
     if not folders:
         typer.echo(f"no failures under {shown_path(root)}")
-    runs = earlier(root) if run is None else {}
     for name, kept in runs.items():
         typer.echo(f"earlier run {name}: {', '.join(folder.name for folder in kept)}")
-
-
-def _unknown(root: Path, folders: list[Path], task: str, run: str | None) -> str:
-    """What is there instead, and whether an earlier run has it."""
-    before = [name for name, kept in earlier(root).items() if run is None and named(kept, task)]
-    if before:
-        return f"{task} left nothing in its last run; an earlier one: harness show {task} --run {before[0]}"
-    names = sorted({name for folder in folders for name in (folder.name, task_id(folder))})
-    older = {folder.name for kept in earlier(root).values() for folder in kept} if run is None else set()
-    hint = did_you_mean(task, [*names, *older]) or (f"there are: {', '.join(names)}" if names else "there are none")
-    return f"no failure of {task!r} under {shown_path(root)}; {hint}"

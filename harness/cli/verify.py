@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +14,12 @@ import typer
 from harness.cli.checking import check_paths
 from harness.cli.ending import fail
 from harness.cli.project import project_of
+from harness.plan import new_run_id
+from harness.reporting.redaction import Redactor
 from harness.settings import load_settings
+from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
+from harness.telemetry.run_events import RunEvents
 from harness.verify import Verdict, verify
 
 
@@ -33,23 +40,31 @@ def run_verify(
             if problem.severity == "error":
                 typer.echo(str(problem), err=True)
         fail("nothing was run: mend these files first" if checked.loaded else "there is nothing to verify")
-    from harness.wiring import SyncHarness  # Playwright is loaded only when tasks run
-
-    try:
-        settings = load_settings(project_of(checked.loaded[0].folder) or Path.cwd())
-        harness = SyncHarness(settings)
-    except ValueError as error:  # of the settings, or of what they name
-        fail(str(error))
-    try:
-        tasks = [case for task in checked.loaded for case in expand(task)]
-        unsound = sum(_told(verdict) for verdict in verify(tasks, harness))
-    finally:
-        harness.close()
+    tasks = [case for task in checked.loaded for case in expand(task)]
+    unsound = _verified(tasks, checked.loaded[0].folder)
     typer.echo(f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}, {len(tasks) - unsound} sound")
     if left := sum(not task.spec.steps for task in tasks):
         typer.echo(f"{left} without steps: what an agent would do there was not tried")
     if unsound:
         raise typer.Exit(1)
+
+
+def _verified(tasks: Sequence[Loaded], folder: Path) -> int:
+    """Run them, and tell of each; how many are not sound."""
+    from harness.wiring import SyncHarness  # Playwright is loaded only when tasks run
+
+    try:
+        settings, run = load_settings(project_of(folder) or Path.cwd()), new_run_id(datetime.now(UTC), os.getpid())
+        events = RunEvents(settings, run, Redactor((), settings.redact))
+        harness = SyncHarness(settings, run, events.emit)
+    except ValueError as error:  # of the settings, or of what they name
+        fail(str(error))
+    try:
+        return sum(_told(verdict) for verdict in verify(tasks, harness, events.on))
+    finally:
+        harness.close()
+        for problem in events.close():
+            typer.echo(problem, err=True)
 
 
 def _told(verdict: Verdict) -> bool:

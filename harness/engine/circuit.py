@@ -7,11 +7,13 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from harness.engine.run import Run
 from harness.failure import Failed, Failure, Outcome, Passed
 from harness.recovery.network import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, State, Transition
+from harness.resilience.circuits import Scope
 from harness.spec.interpolate import MissingMemory, resolve
 from harness.spec.steps import Api, Open, Step
 
@@ -55,8 +57,8 @@ async def through(run: Run, step: Step, attempt: Callable[[], Awaitable[Outcome]
         blamed = _blamed(run, outcome)
         before = _last(blamed or breaker)
         if blamed is not None and blamed is not breaker:
-            _count(blamed, outcome)
-            if ticket is not None and breaker is not None and _host(blamed) == _host(breaker):
+            outcome = _count(blamed, outcome)
+            if ticket is not None and breaker is not None and _same_site(breaker, blamed):
                 ticket.failed(_said(outcome))  # its http leads on to its https
         elif ticket is not None and blamed is not None:
             ticket.failed(_said(outcome))
@@ -90,14 +92,14 @@ async def _recovered(run: Run, url: str) -> None:
 
 
 def _url(run: Run, step: Step) -> str | None:
-    """Where a step goes, when it says so."""
+    """Where a step goes, in full, when it says so."""
     if not isinstance(step, Open | Api):
         return None
     try:
         resolved = resolve(step, run.stage.world.memory())
-    except (MissingMemory, Failed):  # the attempt says what is wrong with it
+        return urljoin(run.plan.base_url or "", resolved.url) if isinstance(resolved, Open | Api) else None
+    except (MissingMemory, Failed, ValueError):  # the attempt says what is wrong with it
         return None
-    return resolved.url if isinstance(resolved, Open | Api) else None
 
 
 def _blamed(run: Run, outcome: Outcome) -> Breaker | None:
@@ -108,16 +110,29 @@ def _blamed(run: Run, outcome: Outcome) -> Breaker | None:
     return run.ports.breaker(url) if isinstance(url, str) else None
 
 
-def _count(breaker: Breaker, outcome: Outcome) -> None:
-    """A failure of a host that nobody knew the step would go to; one that is left alone anyway is."""
+def _count(breaker: Breaker, outcome: Outcome) -> Outcome:
+    """A failure of a host that nobody knew the step would go to; of one that is left alone anyway, that is said."""
     try:
         breaker.admit().failed(_said(outcome))
-    except CircuitOpen:
-        return
+    except CircuitOpen as refusal:
+        return _led_there(outcome, refusal)
+    return outcome
 
 
-def _host(breaker: Breaker) -> str:
-    return breaker.name.rpartition("//")[2].partition(":")[0]
+def _led_there(outcome: Outcome, refusal: CircuitOpen) -> Outcome:
+    """The step names another host, or none: a redirect, or a click, has led there."""
+    if not isinstance(outcome, Failure):
+        return outcome
+    circuit = {"name": refusal.name, "state": "open"}
+    message = f"{outcome.message}; the step does not name that site, whose {refusal}"
+    return replace(outcome, message=message, details={**outcome.details, "circuit": circuit})
+
+
+def _same_site(named: Breaker, blamed: Breaker) -> bool:
+    """Whether the blamed one is the `https` of the named `http`. Another port of one host is another program."""
+    origins = [urlsplit(each.name.removeprefix(f"{Scope.ORIGIN}:")) for each in (named, blamed)]
+    schemes, hosts = [each.scheme for each in origins], {each.hostname for each in origins}
+    return schemes == ["http", "https"] and len(hosts) == 1
 
 
 def _said(outcome: Outcome) -> str:

@@ -19,6 +19,8 @@ from harness.report import AssertionContext, Context, error_report
 
 SNAPSHOT_LIMIT = 3.0
 """Seconds for all environment channels together."""
+PASSED = Capture(screenshot=False, logs=False)
+"""What is taken of a task that passed, when it is."""
 
 
 async def close_task(played: Played) -> TaskResult:
@@ -27,6 +29,7 @@ async def close_task(played: Played) -> TaskResult:
     result = judged(played, await scored(played.run, played.ending) if played.run else None)
     if played.failed is None or result.skipped:
         if stage:
+            result = await _witnessed(plan, ports, stage, played.folder, result)
             await _close(stage)
             result = _with_faults(result, stage)
         keep = ports.archive.skipped if result.skipped else partial(ports.archive.passed, result=result)
@@ -50,6 +53,20 @@ async def _report(
     report = error_report(plan, result, _context(result, evidence, state), expected)
     path = await asyncio.to_thread(ports.archive.keep, plan, result, report, evidence, state)
     return replace(result, error=report, artifacts=path)
+
+
+async def _witnessed(plan: Plan, ports: Ports, stage: Stage, folder: Path, result: TaskResult) -> TaskResult:
+    """What a task that passed looks like, where that is wanted; a disk that refuses it is no failure of the task."""
+    if ports.witness is None or result.skipped:
+        return result
+    state = await _snapshot(stage, PASSED)
+    evidence = await stage.session.evidence(PASSED, folder)
+    try:
+        await asyncio.to_thread(ports.witness, plan, result, evidence, state)
+    except OSError as error:
+        warning = Warning_("evidence_not_kept", f"What it looked like at its end could not be kept: {error}", None)
+        return replace(result, warnings=(*result.warnings, warning))
+    return result
 
 
 async def _snapshot(stage: Stage, capture: Capture) -> Snapshot:

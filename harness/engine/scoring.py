@@ -64,14 +64,19 @@ def metrics(
     `SR`: success. `LH-F1`: the harmonic mean of what was reached (the scoring checkpoints; without any: success) and
     of how much of what was tried worked. `cost_efficiency`: the steps of the file over the attempts made.
     """
-    attempts = [attempt for record in trace for attempt in record.attempts if 0 <= record.index < planned]
+    attempts = [attempt.passed for record in trace for attempt in record.attempts if 0 <= record.index < planned]
+    return rated(parts, len(attempts), sum(attempts), planned, succeeded)
+
+
+def rated(parts: Sequence[ScorePart], made: int, worked: int, planned: int, succeeded: bool) -> Mapping[str, float]:
+    """`metrics` of so many attempts made, and so many that worked."""
     reached = sum(part.weight for part in parts if part.met) if parts else float(succeeded)
-    worked = sum(attempt.passed for attempt in attempts) / len(attempts) if attempts else 0.0
-    both = reached + worked
-    cost = min(1.0, planned / len(attempts)) if attempts else 0.0
+    share = worked / made if made else 0.0
+    both = reached + share
+    cost = min(1.0, planned / made) if made else 0.0
     return {
         "SR": float(succeeded),
-        "LH-F1": round(2 * reached * worked / both, 4) if both else 0.0,
+        "LH-F1": round(2 * reached * share / both, 4) if both else 0.0,
         "cost_efficiency": round(cost, 4) if succeeded else 0.0,
     }
 

@@ -26,8 +26,13 @@ class Execution(BaseModel):
     outcome: Outcome
     worker: str = ""
     seconds: float = 0
-    reason: str = Field("", description="Why it was skipped.")
+    reason: str = Field("", description="Why it was skipped; of a failure outside of the task (a fixture), that.")
+    at: datetime | None = Field(None, description="When it began, of one without a record too.")
     record: TaskRecord | None = Field(None, description="None for a task that was skipped before it began.")
+
+    @property
+    def began(self) -> datetime | None:
+        return self.at or (self.record.started if self.record else None)
 
     @property
     def healed(self) -> bool:
@@ -70,6 +75,7 @@ class RunRecord(BaseModel):
     happenings: tuple[Happening, ...] = ()
     metrics: dict[str, Any] = Field({}, description="The document of metrics.json.")
     merged_from: tuple[str, ...] = Field((), description="Runs that this one was put together from.")
+    note: str = Field("", description="Said of the run as such: that its process is gone, what is not in it.")
 
     @property
     def last(self) -> tuple[Execution, ...]:
@@ -102,6 +108,7 @@ class RunSummary(BaseModel):
     branch: str = ""
     error_rate: float | None = Field(None, description="Failed of passed and failed, 0 to 1.")
     recovery_rate: float | None = Field(None, description="Recoveries that worked, 0 to 1; None: none was tried.")
+    note: str = Field("", description="As of the run.")
 
 
 class TaskPoint(BaseModel):

@@ -116,3 +116,5 @@ class Ports:
     """Asks a person at a terminal; None where there is none."""
     repair: RepairHook | None = None
     """`pytest_taskspec_repair`: sets a precondition up in code."""
+    witness: Callable[[Plan, TaskResult, Evidence, Snapshot], Path] | None = None
+    """Keeps what a task that passed looked like at its end; may raise OSError. None: nothing is looked at."""

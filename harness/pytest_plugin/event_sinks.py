@@ -9,7 +9,7 @@ import pytest
 
 from harness.reporting.allure_sink import running_test
 from harness.reporting.progress import Progress
-from harness.resilience.events import GaveUp, Retrying, Waiting
+from harness.resilience.events import GaveUp, InvariantBroken, Retrying, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.telemetry import Record, StepDone, TaskDone
 from harness.telemetry.levels import level_name, line
@@ -19,7 +19,8 @@ LONG = 10.0
 
 
 class TerminalLines:
-    """`Retrying 2/3 in 2.0 s: connection refused`: with `-v`, and before a long wait. Alarms always, but with `-q`."""
+    """`Retrying 2/3 in 2.0 s: connection refused`: with `-v`, and before a long wait. Alarms and what cannot be always,
+    but with `-q`."""
 
     name = "terminal"
 
@@ -45,6 +46,8 @@ def shown(record: Record, verbosity: int) -> bool:
             return False
         case ThresholdCrossed(after=level):
             return level != "ok"
+        case InvariantBroken():
+            return True
         case Retrying(delay=seconds) | Waiting(seconds=seconds) if seconds >= LONG:
             return True
         case GaveUp() | TaskDone() | StepDone():

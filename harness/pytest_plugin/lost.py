@@ -8,6 +8,7 @@ from harness.compile import compile_plan
 from harness.failure import Failure
 from harness.pytest_plugin.state import State
 from harness.pytest_plugin.unrun import unrun
+from harness.reporting.allure_sink import AllureSink
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.load import Loaded, load_file
 from harness.spec.parametrize import expand
@@ -24,8 +25,11 @@ def report_lost_task(state: State, node_id: str) -> TaskRecord | None:
         plan = compile_plan(task, settings=state.settings, run_id=state.run_id, agent=state.chosen) if task else None
     except SpecError:
         return None
-    failure = Failure("WORKER_CRASHED", "The process that ran the task died; what it saw is lost")
-    return task_record(plan, unrun(state, plan, failure)) if plan else None
+    if plan is None:
+        return None
+    result = unrun(state, plan, Failure("WORKER_CRASHED", "The process that ran the task died; what it saw is lost"))
+    AllureSink(state.harness().redactor).lost(node_id, plan, result)
+    return task_record(plan, result)
 
 
 def _named(path: Path, name: str) -> Loaded | None:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import os
+from argparse import ArgumentTypeError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.pytest_plugin.faults import check_plans
-from harness.settings import Settings, SettingsError, load_settings
+from harness.pytest_plugin.shard import Shard
+from harness.settings import MOST_WORKERS, Settings, SettingsError, load_settings
 from harness.spec.problems import SpecError
+
+
+def _workers(text: str) -> int | str:
+    """`--task-workers`; ValueError for what is neither `auto` nor a number from 1 to 100."""
+    if text == "auto" or (text.isdecimal() and 1 <= int(text) <= MOST_WORKERS):
+        return text if text == "auto" else int(text)
+    raise ArgumentTypeError(f"{text!r} is neither `auto` nor a number from 1 to {MOST_WORKERS}")
+
 
 SHARED: dict[str, dict[str, Any]] = {
     "--headed": {"action": "store_true", "default": False, "help": "Run the browser with a window."},
@@ -32,6 +42,11 @@ OWN: dict[str, dict[str, Any]] = {
         "default": None,
         "choices": ["auto", "full", "minimal"],
         "help": "What is recorded of each task: auto (full from the first failure of a step on), full, minimal.",
+    },
+    "--task-evidence": {
+        "default": None,
+        "choices": ["failed", "all"],
+        "help": "all: keep of tasks that pass, too, what `harness regrade` needs, under .harness/evidence.",
     },
     "--log-profile": {
         "default": None,
@@ -55,7 +70,29 @@ OWN: dict[str, dict[str, Any]] = {
         "default": False,
         "help": "Run what the chosen tasks depend on too, also from files that were not named.",
     },
+    "--task-workers": {
+        "default": None,
+        "metavar": "N|auto",
+        "type": _workers,
+        "help": "Run so many tasks at once in each process, on one browser; auto: as many as the machine can take.",
+    },
+    "--task-shard": {
+        "default": None,
+        "metavar": "I/N",
+        "type": Shard.parse,
+        "help": "Run the I-th of N parts: what depends on each other stays together. For the machines of a CI matrix.",
+    },
     "--agent": {"default": None, "metavar": "NAME", "help": "Let this agent choose the steps of the tasks."},
+    "--task-summary": {
+        "default": None,
+        "metavar": "FILE",
+        "help": "Append the run to this file as Markdown, for the page of a CI job. Short: --summary.",
+    },
+    "--github-annotations": {
+        "action": "store_true",
+        "default": False,
+        "help": "Say failed tasks to GitHub beside the lines of their files. Default: in GitHub Actions.",
+    },
     "--faults": {
         "action": "append",
         "default": [],
@@ -85,6 +122,16 @@ def add_shared(parser: pytest.Parser, plugins: pytest.PytestPluginManager) -> No
         taken = plugins.hasplugin("playwright") or (name == "--base-url" and plugins.hasplugin("base_url"))
         if not taken:
             group.addoption(name, **keywords)
+    if _is_free(parser, "--summary"):
+        group.addoption("--summary", dest="task_summary", metavar="FILE", help="The same as --task-summary.")
+
+
+def _is_free(parser: pytest.Parser, option: str) -> bool:
+    """Whether no plugin and no conftest.py has it."""
+    try:
+        return option in parser.parse_known_and_unknown_args([option])[1]
+    except (pytest.UsageError, SystemExit):
+        return False  # it wants a value
 
 
 def settings_of(config: pytest.Config) -> Settings:
@@ -115,6 +162,7 @@ def _chosen(config: pytest.Config) -> dict[str, Any]:
     options = {
         "artifacts": Path(config.invocation_params.dir, artifacts) if artifacts else None,
         "recording": option("--recording"),
+        "evidence": option("--task-evidence"),
         "tracing": _tracing(config),
         "base_url": option("--base-url", None),
         "log_profile": option("--log-profile"),
@@ -123,6 +171,7 @@ def _chosen(config: pytest.Config) -> dict[str, Any]:
         "strict": option("--taskspec-strict") or None,
         "timeout_profile": option("--timeout-profile"),
         "timeout_scale": option("--timeout-scale"),
+        "task_workers": option("--task-workers"),
         "faults": tuple(_file(config, name) for name in option("--faults")) or None,
     }
     given = {name: value for name, value in options.items() if value is not None}

@@ -10,15 +10,18 @@ from typing import Any
 import pytest
 
 from harness.compile.planned import plans_of
-from harness.pytest_plugin import faults, hooks, options, system_browser
+from harness.pytest_plugin import ahead, ci_page, faults, hooks, options, system_browser
 from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
+from harness.pytest_plugin.cut_short import cut_short
 from harness.pytest_plugin.dependencies import WithDependencies, names_of
-from harness.pytest_plugin.interrupted import interrupted_tasks
+from harness.pytest_plugin.history import HISTORY, RunHistory
+from harness.pytest_plugin.junit import add_properties
 from harness.pytest_plugin.lost import report_lost_task
 from harness.pytest_plugin.needs import OPTION
 from harness.pytest_plugin.order import arrange, task_items
 from harness.pytest_plugin.plans import header_lines, reach_lines
 from harness.pytest_plugin.run import RECORD
+from harness.pytest_plugin.shard import Sharding
 from harness.pytest_plugin.state import STATE, State
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import environment, live_progress, write_summary
@@ -53,11 +56,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(system_browser, "taskspec-system-browser")
     if config.getoption(OPTION):
         config.pluginmanager.register(WithDependencies(), "taskspec-dependencies")
+    if shard := config.getoption("--task-shard"):
+        config.pluginmanager.register(Sharding(shard), "taskspec-shard")
     if worker := getattr(config, "workerinput", None):
         config.stash[STATE].run_id = worker["taskspec_run_id"]
     config.stash[TELEMETRY] = RunTelemetry(config, config.stash[STATE])
     config.stash[STATE].tell = config.stash[TELEMETRY].emit
     config.pluginmanager.register(config.stash[TELEMETRY], "taskspec-telemetry")
+    config.pluginmanager.register(RunHistory(config, config.stash[STATE]), HISTORY)
+    if ci_page.asked_for(config):
+        config.pluginmanager.register(ci_page.CiPage(config, config.stash[STATE]), "taskspec-ci-page")
     if not worker and config.pluginmanager.hasplugin("xdist"):
         from harness.pytest_plugin.xdist import XdistHooks
 
@@ -108,6 +116,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         try:
             telemetry_of(session.config).begin()
             state.harness()
+            ahead.begin(session.config, state)
         except (ValueError, OSError) as error:
             if not hasattr(session.config, "workerinput"):
                 raise pytest.UsageError(str(error)) from error
@@ -137,6 +146,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     report = yield
     if call.when == "call" and (record := item.stash.get(RECORD, None)):
         report.taskspec = record.model_dump(mode="json")
+        add_properties(item, record)
     if call.when == "call" and report.skipped and isinstance(item, TaskItem):
         report.taskspec_skipped = item.loaded.spec.task_id
     return report
@@ -145,6 +155,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A failed task that was skipped, because what it depends on did not run, is still a failed one for `--lf`."""
+    ahead.end(session.config.stash[STATE])
     cache: Any = session.config.pluginmanager.getplugin("lfplugin")
     for item in session.config.stash[STATE].unjudged if cache is not None and cache.active else ():
         cache.lastfailed[getattr(item, "id", item.nodeid)] = True
@@ -158,14 +169,17 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     state, skipped = config.stash[STATE], _skipped(terminalreporter)
-    records = [*_records(terminalreporter), *_interrupted(config, state, exitstatus)]
+    interrupted = cut_short(config, state, exitstatus)
+    records = [*_records(terminalreporter), *interrupted]
     if not (records or skipped) or hasattr(config, "workerinput"):
         return
     if records:
         write_last_run(state.settings.root / LAST_RUN, state.run_id, records)
     if alluredir := config.getoption("--alluredir", None):
         write_allure_files(Path(alluredir), environment(config, state), os.environ)
-    more, place = telemetry_of(config).finish(records), Path(alluredir) if alluredir else None
+    history: Any = config.pluginmanager.getplugin(HISTORY)
+    more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *ahead.passed_over_lines(state)]
+    place = Path(alluredir) if alluredir else None
     write_summary(terminalreporter, records, skipped, state.settings, place, more, state.idle)
 
 
@@ -173,13 +187,6 @@ def _records(terminalreporter: Any) -> list[TaskRecord]:
     """What became of each task; of several attempts (`--reruns`) the last."""
     reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
     return [TaskRecord.model_validate(report.taskspec) for report in reports if hasattr(report, "taskspec")]
-
-
-def _interrupted(config: pytest.Config, state: State, exitstatus: int) -> list[TaskRecord]:
-    """The tasks that Ctrl-C ended; those of xdist's workers, which are gone by now, by the reports they left."""
-    if config.getoption("numprocesses", None) and exitstatus == pytest.ExitCode.INTERRUPTED:
-        return list(interrupted_tasks(state.settings.artifacts, state.run_id))
-    return state.interrupted
 
 
 def _skipped(terminalreporter: Any) -> list[tuple[str, str]]:

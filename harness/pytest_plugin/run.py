@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -37,8 +37,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     if problems := state.problems.get(loaded.source):
         raise TaskFailed(problems[0].splitlines()[0], "\n".join(problems))
     _require(state, item, loaded)
-    plan = _plan(state, item, loaded)
-    result, interrupted = _result(state, plan, request.config)
+    plan, result, interrupted = _played(state, item, loaded)
     harness = state.harness()
     state.done[plan.task_id] = reached(plan.spec, result)
     unexpected = plan.spec.expect is not None and not state.done[plan.task_id] and interrupted is None
@@ -54,32 +53,44 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     _judge(plan, result, harness.redactor, state.settings)
 
 
-def _result(state: State, plan: Plan, config: pytest.Config) -> tuple[TaskResult, BaseException | None]:
+def _played(state: State, item: pytest.Item, loaded: Loaded) -> tuple[Plan, TaskResult, BaseException | None]:
     """The result, also of a task that was interrupted: its report is written before the interruption goes on."""
-    ended: list[TaskResult] = []
-    telemetry = telemetry_of(config)
+    __tracebackhide__ = True
+    ended: list[TaskEnded] = []
+    telemetry = telemetry_of(item.config)
 
     def sink(event: Event) -> None:
         telemetry.on(event)
         state.progress.on(event)
         if isinstance(event, TaskEnded):
-            ended.append(event.result)
+            ended.append(event)
 
     try:
-        return state.harness().run(plan, sink, _person(state, config), partial(_repair, config)), None
+        return *_ran(state, item, loaded, sink), None
+    except SpecError as error:
+        raise _unready(state, item, loaded, error) from None
     except BaseException as interruption:
         if not ended:
             raise
-        return ended[-1], interruption
+        return ended[-1].plan, ended[-1].result, interruption
 
 
-def _person(state: State, config: pytest.Config) -> Ask | None:
+def _ran(state: State, item: pytest.Item, loaded: Loaded, sink: Callable[[Event], None]) -> tuple[Plan, TaskResult]:
+    """In its turn; under `--task-workers` it may have begun before."""
+    if state.ahead is not None:
+        ran = state.ahead.run(item, sink)
+        return ran.plan, ran.result
+    plan = compile_plan(loaded, settings=state.settings, run_id=state.run_id, agent=state.chosen)
+    return plan, state.harness().run(plan, sink, asking(state, item.config), partial(repair, item.config))
+
+
+def asking(state: State, config: pytest.Config) -> Ask | None:
     """Who can be asked, without being shown secrets."""
     ask, redactor = person(config), state.harness().redactor
     return ask and (lambda question, choices: ask(redactor.text(question), choices))
 
 
-def _repair(config: pytest.Config, plan: Plan, precondition: str, memory: Mapping[str, Any]) -> Any:
+def repair(config: pytest.Config, plan: Plan, precondition: str, memory: Mapping[str, Any]) -> Any:
     """What the hook `pytest_taskspec_repair` says; False where nobody implements it."""
     hook = config.hook.pytest_taskspec_repair
     answer = hook(config=config, task_id=plan.task_id, precondition=precondition, memory=memory)
@@ -91,6 +102,8 @@ def _require(state: State, item: pytest.Item, loaded: Loaded) -> None:
     found = obstacle(loaded.spec.dependencies, state.names, state.selected, state.done)
     if found is None:
         return
+    if state.ahead is not None:
+        state.ahead.skip(item)
     if found.absent:
         state.unjudged.append(item)
         raise _skipped(f"{found.reason}; {advice(item)}")
@@ -101,14 +114,6 @@ def _skipped(reason: str) -> BaseException:
     """A skip that points at the task's file."""
     skip: BaseException = pytest.skip.Exception(reason, _use_item_location=True)
     return skip
-
-
-def _plan(state: State, item: pytest.Item, loaded: Loaded) -> Plan:
-    __tracebackhide__ = True
-    try:
-        return compile_plan(loaded, settings=state.settings, run_id=state.run_id, agent=state.chosen)
-    except SpecError as error:
-        raise _unready(state, item, loaded, error) from None
 
 
 def _unready(state: State, item: pytest.Item, loaded: Loaded, error: SpecError) -> TaskFailed:

@@ -21,6 +21,7 @@ from harness.settings import Settings
 from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
+    from harness.pytest_plugin.ahead import Ahead
     from harness.wiring import SyncHarness
 
 
@@ -50,6 +51,10 @@ class State:
     """Tasks skipped because what they depend on did not run."""
     tell: Emit = nobody
     """Hears what happens around calls: circuits, services."""
+    ahead: Ahead | None = None
+    """Runs tasks before their turn; None: each runs in its turn."""
+    passed_over: list[TaskRecord] = field(default_factory=list)
+    """Tasks that ran ahead of a run that ended early: pytest makes no report of them."""
     _harness: SyncHarness | None = None
 
     def harness(self) -> SyncHarness:

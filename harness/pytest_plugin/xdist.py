@@ -60,7 +60,27 @@ SCOPES: dict[str, Callable[[str], str]] = {
 }
 """`--dist` -> what keeps ordinary tests together, as in xdist; tasks keep with their group under all of them."""
 
+DEEP = 8
+"""Items that a worker knows of under `--task-workers auto`."""
 BY_FILE = ("loadfile", "loadscope")
+
+
+class Deep:
+    """With look-ahead a worker knows of so many items that all of its places are taken."""
+
+    config: Any
+    workqueue: Any
+    assigned_work: Any
+    _pending_of: Any
+    _assign_work_unit: Any
+
+    def _reschedule(self, node: Any) -> None:
+        """Called when a worker may be given more."""
+        base: Any = super()
+        base._reschedule(node)  # noqa: SLF001 - xdist's schedulers are extended so
+        wanted = _depth(self.config.stash[STATE].settings.task_workers)
+        while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < wanted:
+            self._assign_work_unit(node)
 
 
 @cache
@@ -68,7 +88,7 @@ def _scheduling() -> Any:
     """The scheduler's class; made when asked for, since xdist may be absent."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class TaskGroupScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    class TaskGroupScheduling(Deep, LoadScopeScheduling):  # type: ignore[misc]
         """Whole groups of tasks go to one worker; every other item is its own group."""
 
         names: dict[str, str] | None = None
@@ -97,6 +117,13 @@ def _scheduling() -> Any:
             return crashed
 
     return TaskGroupScheduling
+
+
+def _depth(task_workers: int | str) -> int:
+    """So many items a worker is to know of; without look-ahead xdist's own number does."""
+    if task_workers == "auto":
+        return DEEP
+    return 2 * int(task_workers) if task_workers != 1 else 0
 
 
 def group_names(root: Path, node_ids: Iterable[str], *, by_file: bool = False) -> dict[str, str]:

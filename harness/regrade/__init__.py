@@ -1,1 +1,1 @@
-"""`harness regrade`: changed criteria against recorded evidence, without a browser."""
+"""Judging changed criteria by what runs have recorded, without a browser; what cannot be decided so is said."""

@@ -11,8 +11,11 @@ from harness.reporting.categories import grouped_codes
 from harness.reporting.documents import write_json, write_text
 
 RC = "allurerc.mjs"
+OURS = "// Written by pytest-taskspec."
 AFTER_FAULT = "after_fault"
 """The label of a failure that follows an injected fault."""
+NOISE = ["host", "thread", "framework", "language", "package", "parentSuite", "suite"]
+"""Labels of allure-pytest that say nothing of a task."""
 INJECTED = "Injected faults"
 """The group of those failures: first of all, for they are no defects."""
 
@@ -20,10 +23,14 @@ INJECTED = "Injected faults"
 def write_allure_files(results: Path, environment: Mapping[str, str], environ: Mapping[str, str]) -> None:
     """`environment` is shown in the report; `environ` is the process's, in which a CI system says who it is."""
     write_text(results / "environment.properties", environment_properties(environment))
-    write_json(results / "categories.json", categories())
+    write_categories(results)
     write_text(results / RC, allurerc())
     if executor := executor_of(environ):
         write_json(results / "executor.json", executor)
+
+
+def write_categories(results: Path) -> None:
+    write_json(results / "categories.json", categories())
 
 
 def environment_properties(environment: Mapping[str, str]) -> str:
@@ -56,18 +63,21 @@ def _first_line_has(codes: Sequence[str]) -> str:
     return rf"(?s)(?:[^\n]*: )?(?:{'|'.join(codes)})(?![\w-]).*"
 
 
-def allurerc(*, single_file: bool = False) -> str:
-    """Allure 3: categories by the label `code`; grouped by family and episode."""
+def allurerc(*, single_file: bool = False, history: Path | None = None) -> str:
+    """Allure 3: categories by the label `code`; grouped by site and family. `history`: the file of earlier runs."""
     groups = {name: f"code: /^(?:{'|'.join(codes)})$/" for name, codes in grouped_codes().items()}
     matched = ",\n".join(
         f"    {{ name: {json.dumps(name)}, matchers: [{{ labels: {{ {labels} }} }}] }}"
         for name, labels in {INJECTED: f"{AFTER_FAULT}: /^true$/", **groups}.items()
     )
-    options = 'reportLanguage: "en", groupBy: ["feature", "story"]' + (", singleFile: true" if single_file else "")
+    options = 'reportLanguage: "en", groupBy: ["epic", "feature"]' + (", singleFile: true" if single_file else "")
+    kept = f"  historyPath: {json.dumps(str(history))},\n" if history else ""
     return (
-        "// Written by pytest-taskspec. The Allure 3 configuration of these results.\n"
+        f"{OURS} The Allure 3 configuration of these results.\n"
         "export default {\n"
         '  name: "Tasks",\n'
+        f"{kept}"
+        f"  hideLabels: {json.dumps(NOISE)},\n"
         f"  categories: [\n{matched},\n  ],\n"
         f"  plugins: {{ awesome: {{ options: {{ {options} }} }} }},\n"
         "};\n"

@@ -5,13 +5,15 @@ To be called on pytest's main thread, while the task's item runs: what other thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import allure_commons
-from allure_commons.model2 import Attachment, Label, Parameter, Status, StatusDetails, TestResult, TestStepResult
+from allure_commons.model2 import Attachment, Label, Link, Parameter, Status, StatusDetails, TestResult, TestStepResult
 from allure_commons.reporter import AllureReporter
 from allure_commons.utils import uuid4
 
@@ -19,7 +21,10 @@ from harness.fault_report import fault_reports
 from harness.plan import Plan
 from harness.record import TaskResult
 from harness.reporting.allure_files import AFTER_FAULT
-from harness.reporting.allure_steps import fault_steps, inner_task, step_results
+from harness.reporting.allure_identity import finish_identity, name_test
+from harness.reporting.allure_labels import site_of
+from harness.reporting.allure_links import source_url
+from harness.reporting.allure_steps import fault_steps, inner_task, milliseconds, step_results
 from harness.reporting.attachments import Content, on_failing_step, on_test
 from harness.reporting.console import brief, failure_text
 from harness.reporting.redaction import Redactor
@@ -29,17 +34,44 @@ class AllureSink:
     """Knows where the running Allure test is, and writes into it."""
 
     def __init__(
-        self, redactor: Redactor | None = None, kept: Callable[[Plan], Iterable[Path]] = lambda _plan: ()
+        self,
+        redactor: Redactor | None = None,
+        kept: Callable[[Plan], Iterable[Path]] = lambda _plan: (),
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
         """`kept` gives the files a passing task's steps kept (DirectoryArchive.kept)."""
         self._redactor = redactor or Redactor()
         self._kept = kept
+        self._environ = environ
 
     def finish(self, plan: Plan, result: TaskResult, browser: str = "") -> None:
         """Everything about one finished task."""
         test = running_test()
-        if test is None:
-            return
+        if test is not None:
+            self._fill(test, plan, result, browser)
+        if test is not None and result.failure is not None and result.failure.code == "INTERRUPTED":
+            self._fail(test, plan, result)
+            finish_identity(test, plan.spec)
+
+    def lost(self, node_id: str, plan: Plan, result: TaskResult) -> None:
+        """The result of a task whose process died with its Allure test; to be called by the one that outlived it."""
+        test = TestResult(uuid=_uuid(), name=plan.task_id, start=milliseconds(result.started))
+        test.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
+        name_test(test, node_id, plan.spec)
+        self._fill(test, plan, result, "")
+        self._fail(test, plan, result)
+        finish_identity(test, plan.spec)
+        hook: Any = allure_commons.plugin_manager.hook
+        hook.report_result(result=test)
+
+    def _fail(self, test: TestResult, plan: Plan, result: TaskResult) -> None:
+        """pytest makes no report of such an item; one that Ctrl-C ends would keep the status of its setup, `passed`."""
+        test.status = str(Status.BROKEN)
+        test.statusDetails = StatusDetails(
+            message=brief(plan, result, self._redactor), trace=failure_text(plan, result, redactor=self._redactor)
+        )
+
+    def _fill(self, test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
         redactor = self._redactor.plus(plan.secrets)
         steps = step_results(result, redactor)
         test.steps.extend(sorted((*fault_steps(result, redactor), *(step for _, step in steps)), key=_began))
@@ -55,8 +87,8 @@ class AllureSink:
             for content in on_failing_step(result, redactor):
                 _attach(failing, content)
         _describe(test, plan, result, browser)
-        if result.failure is not None and result.failure.code == "INTERRUPTED":
-            _interrupted(test, brief(plan, result, redactor), failure_text(plan, result, redactor=redactor))
+        if url := source_url(plan.folder / Path(plan.source).name, self._environ):
+            test.links.append(Link(type="link", url=url, name=Path(plan.source).name))
 
 
 def _began(step: TestStepResult) -> int:
@@ -78,17 +110,13 @@ def running_test() -> TestResult | None:
     return None
 
 
-def _interrupted(test: TestResult, message: str, trace: str) -> None:
-    """pytest makes no report of an item that Ctrl-C ends; the test would keep the status of its setup, `passed`."""
-    test.status = str(Status.BROKEN)
-    test.statusDetails = StatusDetails(message=message, trace=trace)
-
-
 def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
     """Labels for the categories; parameters are excluded, so that the test keeps its history."""
     if result.failure is not None:
         test.labels.append(Label("error_type", str(result.failure.type)))
         test.labels.append(Label("code", result.failure.code))
+    if (site := site_of(plan.steps, plan.base_url)) and not site_of(plan.spec.steps):
+        test.labels.append(Label("epic", site))  # it was not known when the marks were made
     faults = fault_reports(result)
     test.labels += [Label("fault", name) for name in dict.fromkeys(each.id for each in faults if each.struck)]
     if any(each.behind for each in faults):

@@ -12,6 +12,7 @@ from harness.record import TaskResult
 from harness.report import ErrorReport
 from harness.reporting.copying import UNREADABLE, copy_files, redacted_copy
 from harness.reporting.documents import write_json, write_text
+from harness.reporting.grading import grading
 from harness.reporting.manifest import MANIFEST, NAMES, STRATEGY, Entry, absent, manifest, taken
 from harness.reporting.redaction import Redactor, masked_step
 from harness.reporting.trace import write_trace
@@ -29,7 +30,9 @@ def assemble(
         if name not in ("error_report.json", "partial_trace.json"):
             entries.append(_artifact(folder / name, writers.get(name), evidence))
     files = list(copy_files(evidence.folder, folder / "files", redactor))
-    write_json(folder / MANIFEST, redactor.json(manifest(report, plan.key, run, entries, files)))
+    document = manifest(report, plan.key, run, entries, files)
+    document["grading"] = grading(folder, plan, result, evidence, redactor)
+    write_json(folder / MANIFEST, redactor.json(document))
 
 
 def report_json(report: ErrorReport, redactor: Redactor) -> Json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import mimetypes
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,11 +12,14 @@ from pathlib import Path
 
 from harness.ports import Json
 from harness.record import Score, TaskResult
+from harness.reporting.attempt_page import attempt_page
 from harness.reporting.documents import read_json
-from harness.reporting.har import failed_requests
+from harness.reporting.har_page import har_page
 from harness.reporting.redaction import Redactor
+from harness.reporting.side_by_side import side_by_side
 
-TEXT, JSON, CSV = "text/plain", "application/json", "text/csv"
+TEXT, JSON, CSV, HTML = "text/plain", "application/json", "text/csv", "text/html"
+EXPECTED, ACTUAL = "expected", "actual"
 TRACE = "application/vnd.allure.playwright-trace"
 
 
@@ -49,15 +53,17 @@ _FILES = (
     ("step trace", "partial_trace.json", JSON, "json"),
     ("manifest", "manifest.json", JSON, "json"),
 )
-_AT_THE_STEP = ("error_report.json", "screenshot.png")
+_AT_THE_STEP = ("screenshot.png",)
 
 
 def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
-    """Everything; for a passing task its warnings."""
+    """Everything, what explains most first; for a passing task its warnings, and how it got there."""
     folder = result.artifacts
+    if attempts := attempt_page(result, redactor):
+        yield Content("attempts", HTML, "html", data=attempts)
     if folder is not None:
+        yield from _explained(folder)
         yield from _there(folder, tuple(file for _, file, _, _ in _FILES))
-        yield from _failed_requests(folder / "network_logs.har")
         yield from (Content.of(path) for path in sorted((folder / "files").rglob("*")) if path.is_file())
     if result.score is not None:
         yield Content("score", CSV, "csv", data=_score(result.score, redactor))
@@ -72,8 +78,8 @@ def on_failing_step(result: TaskResult, redactor: Redactor) -> Iterator[Content]
     """What explains the failure at a glance."""
     assertion = result.failure.assertion if result.failure else None
     if assertion is not None:
-        yield Content("expected", TEXT, "txt", data=redactor.text(str(assertion.expected)))
-        yield Content("actual", TEXT, "txt", data=redactor.text(str(assertion.actual)))
+        yield Content(EXPECTED, TEXT, "txt", data=redactor.text(_shown(assertion.expected)))
+        yield Content(ACTUAL, TEXT, "txt", data=redactor.text(_shown(assertion.actual)))
         if assertion.diff:
             yield Content("difference", TEXT, "diff", data=redactor.text(assertion.diff))
     if result.artifacts is not None:
@@ -99,14 +105,30 @@ def _score(score: Score, redactor: Redactor) -> str:
     return table.getvalue()
 
 
-def _failed_requests(har: Path) -> Iterator[Content]:
-    """A small table; the HAR itself was redacted when it was kept."""
+def _shown(value: Json) -> str:
+    """A text as it is, else as JSON writes it: one line for each entry, so that two can be compared."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1, default=str)
+
+
+def _explained(folder: Path) -> Iterator[Content]:
+    """The kept files in a form for people; they were redacted when they were kept."""
+    if page := side_by_side(_bytes(folder / "screenshot.png"), _text(folder / "dom_snapshot.html")):
+        yield Content("page at the failure", HTML, "html", data=page)
     try:
-        document: Json = read_json(har)
+        table = har_page(read_json(folder / "network_logs.har"))
     except (OSError, ValueError):
         return
-    rows = [(r.method, r.url, r.status or "-", round(r.milliseconds), r.why) for r in failed_requests(document)]
-    if rows:
-        table = io.StringIO()
-        csv.writer(table).writerows([("method", "url", "status", "ms", "why"), *rows])
-        yield Content("failed requests", CSV, "csv", data=table.getvalue())
+    if table:
+        yield Content("requests", HTML, "html", data=table)
+
+
+def _bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None
+
+
+def _text(path: Path) -> str | None:
+    found = _bytes(path)
+    return None if found is None else found.decode("utf-8", "replace")

@@ -1,9 +1,7 @@
-"""Redacts a HAR, and reads from it which requests failed."""
+"""Redacts a HAR."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from harness.ports import Json
@@ -88,25 +86,3 @@ def _body(body: Json, redactor: Redactor) -> Json:
         masked["params"] = _pairs(body["params"], form, form, redactor)
     treated = {"text", "params"}
     return {key: value if key in treated else redactor.strings(value) for key, value in masked.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class FailedRequest:
-    """A request that got no answer, or one that says no (400 and above)."""
-
-    method: str
-    url: str
-    status: int
-    milliseconds: float
-    why: str = ""
-
-
-def failed_requests(har: Mapping[str, Json]) -> Iterator[FailedRequest]:
-    """What to look at first in a HAR."""
-    for entry in har.get("log", {}).get("entries", ()):
-        request, response = entry.get("request", {}), entry.get("response", {})
-        status = int(response.get("status") or 0)
-        why = str(response.get("_failureText") or response.get("statusText") or "")
-        if status < 100 or status >= 400:
-            method, url = str(request.get("method", "")), str(request.get("url", ""))
-            yield FailedRequest(method, url, max(0, status), float(entry.get("time") or 0), why)

@@ -2,79 +2,134 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from harness.ports import Json
-from harness.reporting.allure_files import RC, allurerc
-from harness.reporting.attachments import TRACE
-from harness.reporting.documents import read_json
-from harness.reporting.npm import ReportError, allure_command
-from harness.reporting.trace_viewer import HERE, HERE_SCRIPT, TraceFile, add_viewer, link_or_copy, viewer_folder
+from harness.reporting.allure_files import RC, allurerc, write_categories
+from harness.reporting.allure_results import Results, read_results
+from harness.reporting.documents import write_text
+from harness.reporting.npm import Allure, Major, ReportError, find_allure
+from harness.reporting.report_page import finish_report
+from harness.reporting.staging import stage, trace_files
+from harness.reporting.trace_viewer import add_viewer, viewer_folder
+from harness.reporting.trends import (
+    HISTORY_2,
+    HISTORY_3,
+    earlier_points,
+    keep_history,
+    keep_points,
+    lend_history,
+    run_of,
+    starts_of,
+)
 
 BUILD_LIMIT = 600
 """Seconds for Allure's own work."""
 
-_ANALYTICS = re.compile(
-    r"<script[^>]*googletagmanager[^>]*>\s*</script>|<script>(?:(?!</script>).)*?gtag\('config'(?:(?!</script>).)*</script>",
-    re.DOTALL,
-)
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a report is to be."""
+
+    single_file: bool = False
+    all_runs: bool = False
+    major: Major | None = None
+    """Of Allure; None: 3 where it can be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report that was built."""
+
+    index: Path
+    results: int
+    left_out: tuple[str, ...]
+    """What did not go into it, and why: a line each."""
+    allure: str
+    """The version that built it."""
 
 
 def build_report(
     results: Path,
     output: Path,
+    wanted: Wanted = Wanted(),
     *,
-    single_file: bool = False,
     project: Path = Path(),
     say: Callable[[str], None] = print,
-) -> Path:
-    """The report's index.html. ReportError when there are no results, or Allure is missing or fails."""
-    if not any(results.glob("*-result.json")):
-        raise ReportError(f"no Allure results in {results}: run pytest with --alluredir={results}")
+) -> Report:
+    """ReportError when there are no results, or Allure is missing or fails. `project`: where `.harness` is."""
+    found = read_results(results, all_runs=wanted.all_runs)
+    if not found.tests:
+        broken = "".join(f"\n  {line}" for line in found.left_out[:5])
+        raise ReportError(f"no Allure results in {results}: run pytest with --alluredir={results}{broken}")
     _check_output(results, output)
-    command = allure_command(project, say)
-    traces = [] if single_file or viewer_folder() is None else list(trace_files(results))
+    allure = find_allure(project, say, wanted.major)
+    traces = [] if wanted.single_file or viewer_folder() is None else list(trace_files(found))
     with tempfile.TemporaryDirectory(prefix="taskspec-report-") as folder:
-        staged = _staged(results, Path(folder), traces, single_file)
-        shutil.rmtree(output, ignore_errors=True)
-        _generate(command, staged, output.absolute())
-    index = output / "index.html"
-    page = _ANALYTICS.sub("", index.read_text("utf-8"))
-    if add_viewer(output, results, traces):
-        page = page.replace("<head>", f"<head>\n{HERE_SCRIPT}", 1)
-    index.write_text(page, "utf-8")
-    return index
+        staged = Path(folder) / "results"
+        staged.mkdir()
+        stage(found, staged, traces)
+        build = _build_3 if allure.major == 3 else _build_2
+        lost = build(_Job(allure, found, staged, output.absolute(), project, wanted.single_file))
+    finish_report(output, viewer=add_viewer(output, results, traces))
+    return Report(output / "index.html", len(found.tests), (*found.left_out, *lost), allure.version)
 
 
-def trace_files(results: Path) -> Iterator[TraceFile]:
-    """The Playwright traces among the results' attachments."""
-    for path in sorted(results.glob("*-result.json")):
-        document = _result(path)
-        for source in dict.fromkeys(_trace_sources(document)):
-            if source == Path(source).name and (results / source).is_file():
-                yield TraceFile(str(document.get("name", "")), str(document.get("status", "")), source)
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One run of Allure: the staged results, and where the report goes."""
+
+    allure: Allure
+    results: Results
+    staged: Path
+    output: Path
+    project: Path
+    single_file: bool
 
 
-def _result(path: Path) -> Json:
-    """An empty document for a file that is no result: Allure says what it thinks of it."""
+def _build_3(job: _Job) -> list[str]:
+    """What of the history could not be read. A project's own allurerc.mjs is used, and then keeps its own history."""
+    own, rc = job.project.absolute() / RC, job.staged.parent / RC
+    lent, kept = job.staged.parent / "history.jsonl", job.project / HISTORY_3
+    points, left_out = earlier_points(kept, starts_of(job.results))
+    write_text(lent, "".join(f"{line}\n" for line in points))
+    rc.write_text(allurerc(single_file=job.single_file, history=lent), "utf-8")
+    config = own if own.is_file() and not job.single_file else rc
+    _generate(job, ["-c", str(config), "-o", str(job.output)])
+    if config == rc:
+        keep_points(lent, kept)
+    return left_out
+
+
+def _build_2(job: _Job) -> list[str]:
+    run, kept = run_of(starts_of(job.results)), job.project / HISTORY_2
+    write_categories(job.staged)
+    lend_history(kept, job.staged, run)
+    _generate(job, ["-o", str(job.output), *(["--single-file"] if job.single_file else [])])
+    if not job.single_file:
+        keep_history(job.output, kept, run)
+    return []
+
+
+def _generate(job: _Job, options: list[str]) -> None:
+    """Allure writes into an empty folder: into an old report it writes only half of a new one."""
+    shutil.rmtree(job.output, ignore_errors=True)
+    environment = {**os.environ, "ALLURE_NO_ANALYTICS": "true", "NO_COLOR": "1"}
+    command = [str(job.allure.program), "generate", str(job.staged), *options]
     try:
-        document = read_json(path)
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
-
-
-def _trace_sources(result: Json) -> Iterator[str]:
-    for attachment in result.get("attachments", ()):
-        if attachment.get("type") == TRACE:
-            yield str(attachment.get("source"))
+        done = subprocess.run(
+            command, cwd=job.staged.parent, env=environment, capture_output=True, text=True, timeout=BUILD_LIMIT,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ReportError(f"Allure could not be run: {error}") from error
+    if done.returncode != 0 or not (job.output / "index.html").is_file():
+        raise ReportError(f"Allure wrote no report: {' '.join((done.stderr or done.stdout).split())[:300]}")
 
 
 def _check_output(results: Path, output: Path) -> None:
@@ -83,41 +138,3 @@ def _check_output(results: Path, output: Path) -> None:
         raise ReportError(f"{output} holds the results themselves: choose another output folder")
     if output.is_dir() and any(output.iterdir()) and not (output / "index.html").is_file():
         raise ReportError(f"{output} is not empty and holds no report: choose another output folder")
-
-
-def _staged(results: Path, folder: Path, traces: list[TraceFile], single_file: bool) -> Path:
-    """The results with a link to each trace; the originals stay as they are."""
-    staged = folder / "results"
-    staged.mkdir()
-    links = {trace.file: trace.link for trace in traces}
-    for path in (path for path in results.iterdir() if path.is_file() and path.name != RC):
-        opened = _opened(path, links) if path.name.endswith("-result.json") else None
-        if opened is not None:
-            (staged / path.name).write_text(json.dumps(opened), "utf-8")
-        else:
-            link_or_copy(path, staged / path.name)
-    own = results / RC
-    text = own.read_text("utf-8") if own.is_file() and not single_file else allurerc(single_file=single_file)
-    (folder / RC).write_text(text, "utf-8")
-    return staged
-
-
-def _opened(path: Path, links: dict[str, str]) -> Json | None:
-    """The result with links that open its traces; None when it has no trace."""
-    document = _result(path)
-    urls = [links[source] for source in dict.fromkeys(_trace_sources(document)) if source in links]
-    more = [{"type": "link", "name": "Open trace", "url": HERE + url} for url in urls]
-    return {**document, "links": [*document.get("links", ()), *more]} if more else None
-
-
-def _generate(command: Path, staged: Path, output: Path) -> None:
-    environment = {**os.environ, "ALLURE_NO_ANALYTICS": "true", "NO_COLOR": "1"}
-    try:
-        done = subprocess.run(
-            [command, "generate", str(staged), "-c", str(staged.parent / RC), "-o", str(output)], cwd=staged.parent,
-            env=environment, capture_output=True, text=True, timeout=BUILD_LIMIT, stdin=subprocess.DEVNULL, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise ReportError(f"Allure could not be run: {error}") from error
-    if done.returncode != 0 or not (output / "index.html").is_file():
-        raise ReportError(f"Allure wrote no report: {' '.join((done.stderr or done.stdout).split())[:300]}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -54,6 +55,9 @@ class TaskRecord(BaseModel):
     priority: int | None = None
     tags: tuple[str, ...] = ()
     steps: tuple[StepLine, ...] = ()
+    selector: str = Field("", description="Of the failure, when it is one of an element.")
+    site: str = Field("", description="Host (and port, where it says one) of the page or request that failed.")
+    service: str = Field("", description="The service behind the failure, when that is known.")
 
     @property
     def ok(self) -> bool:
@@ -96,7 +100,19 @@ def task_record(
         priority=plan.spec.priority,
         tags=plan.spec.tags,
         steps=tuple(step_lines(result.history, redactor)),
+        selector=redactor.text(failure.selector or "") if failure else "",
+        site=redactor.text(site_of(failure.details.get("url"))) if failure else "",
+        service=str(failure.details.get("service", "")) if failure else "",
     )
+
+
+def site_of(url: object) -> str:
+    """`shop.local` of `http://shop.local/cart`; empty for what is no address of a site."""
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+    except ValueError:
+        return ""
+    return parts.netloc.rpartition("@")[2] if parts.scheme in ("http", "https", "ws", "wss") else ""
 
 
 def _fault(met: MetFault) -> tuple[str, FaultState]:

@@ -98,6 +98,10 @@ class Circuits:
         self._bound(key)
         return made
 
+    def known(self, name: str | CircuitName) -> Breaker | None:
+        """The same, where it was asked for already; nothing is made or remembered by looking."""
+        return self._breakers.get(str(name))
+
     def states(self) -> dict[str, State]:
         """Name -> state as a caller would find it now, by name; with a store, those that only others use too."""
         return {name: self.breaker(name).state for name in self._names()}

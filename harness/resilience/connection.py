@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from harness.resilience.breaker import TRANSITIONS
 from harness.resilience.breaker_state import State
@@ -97,6 +98,7 @@ class Exclusion:
     broken: Callable[[Mapping[str, str]], bool]
 
 
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 _LINKED = ("connected", "active")
 _GONE = ("down", "permanently_failed")
 
@@ -127,17 +129,21 @@ class Invariants:
     def __init__(self, emit: Emit, exclusions: Iterable[Exclusion] = EXCLUSIONS) -> None:
         self._emit = emit
         self._exclusions = tuple(exclusions)
-        self._broken: set[tuple[str, str]] = set()
+        self._stood: dict[tuple[str, str], int] = {}
+        """Of whom, and which rule -> at how many looks in a row it was broken."""
 
-    def check(self, states: Mapping[str, str], of: str = "") -> tuple[str, ...]:
+    def check(
+        self, states: Mapping[str, str], of: str = "", *, looks: int = 1, more: Mapping[str, str] = _NOTHING
+    ) -> tuple[str, ...]:
         """The rules that these states break, by their text; `of` names what they are states of: a service.
 
-        To be asked after all machines have moved that move together. A new violation is emitted with its snapshot.
+        To be asked after all machines have moved that move together. Where nobody knows when that is, at regular times:
+        a violation is emitted when it was there at so many `looks` in a row. Its snapshot has `more`, too.
         """
         found = tuple(each.text for each in self._exclusions if each.broken(states))
-        named = {"of": of, **states} if of else dict(states)
+        stood = {(of, text): self._stood.get((of, text), 0) + 1 for text in found}
+        self._stood = {key: count for key, count in self._stood.items() if key[0] != of} | stood
         for text in found:
-            if (of, text) not in self._broken:
-                self._emit(InvariantBroken(text, named))
-        self._broken = {key for key in self._broken if key[0] != of} | {(of, text) for text in found}
+            if stood[of, text] == looks:
+                self._emit(InvariantBroken(text, {**({"of": of} if of else {}), **states, **more}))
         return found

@@ -45,6 +45,8 @@ class Answer:
 
     health: Health
     problem: str = ""
+    ending: bool = False
+    """It may be a process that is just ending: it took the connection, and no answer came of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ async def probe(http: httpx2.AsyncClient, endpoint: Endpoint, within: float = PR
     except (TimeoutError, httpx2.TimeoutException):
         return Answer(Health.SILENT, f"no answer within {within * 1000:.0f} ms")
     except httpx2.HTTPError as error:
-        return Answer(Health.OTHER, f"it does not answer in HTTP: {error}")
+        why = str(error) or "it breaks the connection off"
+        return Answer(Health.OTHER, f"it does not answer in HTTP: {why}", ending=True)
 
 
 async def _ask(http: httpx2.AsyncClient, endpoint: Endpoint) -> Answer:
@@ -106,7 +109,7 @@ def _identify(body: bytes, identity: Mapping[str, str]) -> Answer:
         return Answer(Health.HEALTHY)
     try:
         document: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # the second of one that is nested without end
         return Answer(Health.OTHER, "its health answer is not JSON")
     said = document if isinstance(document, dict) else {}
     wrong = [

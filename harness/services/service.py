@@ -21,6 +21,8 @@ from harness.services.states import WAYS, State, Status
 from harness.services.turn import Turn
 from harness.settings import ServiceSettings
 
+ENDING = 1.0
+"""Seconds that a process which ends may go on taking connections."""
 SETTLE = 2.0
 """Seconds that a child may take to notice that another process was faster than it at the port."""
 
@@ -218,9 +220,14 @@ class Service:
         self._reused = True
 
     async def _outwait(self, http: httpx2.AsyncClient) -> Answer:
-        """Something may be starting on the port: ask until it says who it is. Raises Occupied when it never does."""
-        deadline = self._deadline()
-        while (answer := await self.ask(http)).health in WAITS:
+        """Something may be starting on the port: ask until it says who it is. Raises Occupied when it never does.
+
+        What has not even answered in HTTP may be ending, and is asked again: its port is free in a moment.
+        """
+        deadline, ending = self._deadline(), Deadline.after(ENDING, self._clock.now())
+        while (answer := await self.ask(http)).health in WAITS or answer.ending:
+            if answer.ending and not ending.allows(POLL, self._clock.now()):
+                break
             if not deadline.allows(POLL, self._clock.now()):
                 raise self.diagnosis.occupied(answer)
             await self._clock.sleep(POLL)

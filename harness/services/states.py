@@ -42,6 +42,11 @@ WAYS: Mapping[State, frozenset[State]] = {
 """State -> what it can become. What became something else all the same is told as an InvariantBroken."""
 
 
+def is_back(event: ServiceChanged) -> bool:
+    """Whether it was gone, and answers now."""
+    return event.after == State.UP and event.before != State.UNHEALTHY
+
+
 @dataclass(slots=True)
 class Status:
     """Where a service is in the table; every change is emitted, with its reason in a word (`crash_1`, `health_ok`)."""
@@ -54,9 +59,11 @@ class Status:
     restarts: int = 0
     """How often it was started again after it had been up."""
     since: datetime = field(init=False)
+    at: float = field(init=False)
+    """The same on the monotonic clock."""
 
     def __post_init__(self) -> None:
-        self.since = self.clock.wall()
+        self.since, self.at = self.clock.wall(), self.clock.now()
 
     def become(self, state: State, reason: str) -> None:
         """Change, unless it is that already. What the table does not know happens all the same, and is told."""
@@ -67,5 +74,6 @@ class Status:
             snapshot = {"service": self.service, "before": before, "after": state, "reason": reason}
             self.emit(InvariantBroken("service: no way from one state to the other", snapshot))
         self.restarts += before is State.RESTARTING and state is State.UP
-        self.state, self.reason, self.since = state, reason, self.clock.wall()
+        self.state, self.reason = state, reason
+        self.since, self.at = self.clock.wall(), self.clock.now()
         self.emit(ServiceChanged(self.service, before, state, reason))

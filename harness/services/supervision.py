@@ -22,6 +22,7 @@ LOOK = 0.1
 """Seconds between two looks at a process."""
 AGAIN = 0.25
 """Seconds until a port that a stranger has taken is tried again."""
+STOPPING = "is being stopped"
 RUNS_ON = "did not answer, and was ended"
 UNANSWERED = (Health.SILENT, Health.ABSENT)
 """What a process that hangs answers. One that answers with an error does not hang: it is told of, and left alone."""
@@ -37,13 +38,15 @@ class Supervision:
         self._supervisor = Supervisor(clock.now)
         self._watch: asyncio.Task[None] | None = None
         self._recovery: asyncio.Task[Failure | None] | None = None
+        self._over = False
+        """Nobody looks after it any more: what is started from now on, nobody would end."""
         self.failure: Failure | None = None
         """Why it is not started any more."""
 
     def begin(self) -> asyncio.Task[None]:
         """It was started by order: its earlier deaths are forgotten. It is looked after from now on."""
         self._supervisor.reset()
-        self.failure = None
+        self.failure, self._over = None, False
         self._watch = asyncio.create_task(self._look_after())
         return self._watch
 
@@ -55,6 +58,8 @@ class Supervision:
         await self._once(self._recover)
 
     async def _once(self, work: Callable[[], Coroutine[Any, Any, Failure | None]]) -> None:
+        if self._over:
+            raise Failed(self._service.diagnosis.down(STOPPING))
         if self.failure is None and not self.recovering:
             self._recovery = asyncio.create_task(work())
         if self.failure is None and self._recovery is not None:
@@ -63,7 +68,8 @@ class Supervision:
             raise Failed(failure)
 
     def cancel(self) -> tuple[asyncio.Task[object], ...]:
-        """Look no more; the tasks that end now. To be called in their loop."""
+        """Look no more, and start it no more; the tasks that end now. To be called in their loop."""
+        self._over = True
         tasks = [task for task in (self._watch, self._recovery) if task is not None and not task.done()]
         self._watch = None
         for task in tasks:
@@ -75,6 +81,16 @@ class Supervision:
         if self._watch is not None:
             with contextlib.suppress(RuntimeError):  # its loop is closed: it looks no more
                 self._watch.get_loop().call_soon_threadsafe(self.cancel)
+
+    @property
+    def polled(self) -> bool | None:
+        """Whether its health is asked from time to time; None where that is not wanted."""
+        return None if self._polling.interval == 0 else self._watch is not None and not self._watch.done()
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two questions after its health."""
+        return self._polling.interval
 
     @property
     def recovering(self) -> bool:
@@ -91,7 +107,7 @@ class Supervision:
         assert recovery is not None
         if not recovery.done():
             return self._service.diagnosis.down("is being started again, and is not ready yet")
-        return self._service.diagnosis.down("is being stopped") if recovery.cancelled() else recovery.result()
+        return self._service.diagnosis.down(STOPPING) if recovery.cancelled() else recovery.result()
 
     async def _look_after(self) -> None:
         """Until it has failed for good, or this is cancelled."""

@@ -53,6 +53,9 @@ class TaskSpec(BaseModel):
     priority: int = Field(
         3, ge=1, le=5, description="Order of the run, and Allure's severity; 1 comes first, as a rank."
     )
+    owner: str | None = Field(
+        None, max_length=200, description="Who looks after it, a person or a team: Allure's owner."
+    )
     seed: int = Field(0, description="Where the random numbers of `jitter` start, as a plain number.")
     time: str | None = Field(
         None,

@@ -13,7 +13,7 @@ did. `type` is one of those of `harness.resilience.events`, or `task` (a task is
 """
 
 from harness.telemetry.record import Record, StepDone, TaskDone
-from harness.telemetry.stream import Sink, Telemetry, in_task
+from harness.telemetry.stream import Sink, Telemetry, in_task, of_all_tasks
 from harness.telemetry.tally import Tally
 
-__all__ = ["Record", "Sink", "StepDone", "Tally", "TaskDone", "Telemetry", "in_task"]
+__all__ = ["Record", "Sink", "StepDone", "Tally", "TaskDone", "Telemetry", "in_task", "of_all_tasks"]

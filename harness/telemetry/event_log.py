@@ -28,15 +28,16 @@ def events_of(root: Path, run: str) -> Path:
     return root / EVENTS_FILE.with_suffix("") / f"{run}.jsonl"
 
 
-def begin(path: Path, now: datetime) -> None:
-    """A new run, with its file: the link leads there now, and files of old runs go.
+def begin(path: Path, now: datetime, *, leads: bool = True) -> None:
+    """A new run, with its file: the link leads there now, if this one `leads`, and files of old runs go.
 
     Nothing is raised: a file that cannot be made here, cannot be written either, and that is told.
     """
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-        _link(path.parent.with_suffix(".jsonl"), path)
+        if leads:
+            _link(path.parent.with_suffix(".jsonl"), path)
         _forget(path, (now - LIVES).timestamp())
 
 

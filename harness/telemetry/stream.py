@@ -59,6 +59,17 @@ def in_task(plan: Plan, wake: Callable[[Any], None] | None = None) -> Iterator[N
         running.plan = running.wake = None
 
 
+@contextmanager
+def of_all_tasks() -> Iterator[None]:
+    """What is emitted in here belongs to no task, whichever of them has begun what goes on."""
+    running = _TASK.get() or _Running(None, None)
+    token = _TASK.set(_Running(None, running.wake))
+    try:
+        yield
+    finally:
+        _TASK.reset(token)
+
+
 class Telemetry:
     """One stream for each process. Sinks are called in the moment, one at a time, and must not block."""
 

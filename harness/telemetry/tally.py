@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from harness.resilience.events import InvariantBroken
 from harness.resilience.metrics import Meter, ResilienceMetrics
 from harness.resilience.thresholds import Reading, ThresholdCrossed, Thresholds
 from harness.telemetry.record import Record, StepDone, TaskDone
+from harness.telemetry.wording import describe
 
 
 class Tally:
@@ -22,6 +25,8 @@ class Tally:
         self._meter = Meter()
         self._now = 0.0
         self._thresholds = Thresholds(lambda: self._now, tell)
+        self._broken: Counter[str] = Counter()
+        """What was told of states that exclude each other, in words -> how often."""
 
     def __call__(self, record: Record) -> None:
         self.look(record.at)
@@ -31,6 +36,8 @@ class Tally:
                 self._thresholds.attempted(attempts, 0 if expected or record.faulted else failures)
             case ThresholdCrossed() | StepDone():
                 return
+            case InvariantBroken() as broken:
+                self._broken[describe(broken)] += 1
             case event:
                 self._meter.count(event, record.task_id, attempts=record.step is None)
                 if not record.faulted:
@@ -73,6 +80,7 @@ class Tally:
         parts.append("" if average is None else f"recovered in {average:.1f} s on average")
         said = ", ".join(filter(None, parts))
         alarms = [f"threshold: {each.shown}" for each in self.readings if each.level != "ok"]
+        alarms += [text if count == 1 else f"{text}, {_times(count)}" for text, count in self._broken.items()]
         return [f"resilience: {said}", *alarms] if said else alarms
 
 

@@ -28,8 +28,9 @@ clock = "world.now"
 """
 
 
-INI = "[pytest]\naddopts = -p no:hypothesispytest\n"
-"""hypothesis takes most of a second to load, and these projects have no use for it."""
+UNUSED = ("hypothesispytest", "pytest_httpserver", "anyio", "platformdirs")
+"""Plugins of the environment for which these projects have no use; loading them takes longer than pytest itself."""
+INI = f"[pytest]\naddopts = {' '.join(f'-p no:{name}' for name in UNUSED)}\n"
 
 
 @pytest.fixture(scope="session")
@@ -70,6 +71,10 @@ class Project:
 
     def run(self, *args: str, timeout: float = 120) -> pytest.RunResult:
         return self.pytester.runpytest_subprocess("-p", "no:cacheprovider", *args, timeout=timeout)
+
+    def play(self, *args: str) -> str:
+        """The same without a pytester, for runs that several tests look at; what was written."""
+        return warm().run("pytest", "-p", "no:cacheprovider", *args, cwd=self.path, timeout=600).stdout
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """pytest as a process that can be interrupted."""

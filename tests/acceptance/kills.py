@@ -23,6 +23,7 @@ from harness.compile import compile_plan
 from harness.events import Event, StepStarted
 from harness.plan import Plan
 from harness.record import TaskResult
+from harness.resilience.events import Emit, nobody
 from harness.settings import load_settings
 from harness.spec.load import load_file
 from harness.wiring import SyncHarness
@@ -62,6 +63,7 @@ class Kills:
     """Tasks run one after the other, or at once, in one harness."""
 
     root: Path
+    tell: Emit = nobody
     harness: SyncHarness = field(init=False)
     sessions: dict[str, PlaywrightSession] = field(default_factory=dict)
     """Those that were opened, by world."""
@@ -70,7 +72,7 @@ class Kills:
     _opening: list[Callable[[PlaywrightSession, str], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.harness = SyncHarness(load_settings(self.root))
+        self.harness = SyncHarness(load_settings(self.root), tell=self.tell)
         opened = self.browsers.open_session
 
         async def remembering(request: Any) -> PlaywrightSession:

@@ -27,13 +27,13 @@ def free_base() -> int:
 def pyproject(base: int) -> str:
     """What `harness new` writes, for these ports; the machine may be busy."""
     text = settings_text({f"{name}.local": base + offset for offset, name in enumerate(HOSTS)})
-    return text.replace("health =", "ready_timeout = 20\nhealth =")
+    return text.replace("health =", "ready_timeout = 60\nhealth =")
 
 
 def site_pid(base: int) -> int | None:
     """The pid that the sites answer with; None while they do not."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{base}/health", timeout=2) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{base}/health", timeout=10) as answer:
             return int(json.load(answer)["pid"])
     except (OSError, ValueError):
         return None

@@ -12,6 +12,10 @@ import pytest
 from harness.events import Event, StepStarted
 from harness.failure import Failure
 from harness.record import TaskResult
+from harness.reporting.redaction import Redactor
+from harness.resilience import SystemClock
+from harness.resilience.events import CircuitChanged, InvariantBroken
+from harness.telemetry import Record, Telemetry
 from tests.acceptance.kills import Kills, free_ports, words, write_project
 
 TASKS = 20
@@ -45,7 +49,9 @@ def test_a_site_that_dies_for_five_seconds_fails_none_of_twenty_tasks(tmp_path: 
         .replace("\n[tool.harness.channels", f"ready_timeout = {OUTAGE + 15}\n\n[tool.harness.channels", 1)
     )
     file.write_text(slow, "utf-8")
-    kills = Kills(tmp_path)
+    told: list[Record] = []
+    stream = Telemetry("run", SystemClock(), Redactor((), ()), sinks=[told.append])
+    kills = Kills(tmp_path, stream.emit)
     shop = "http://shop.local/"
     spec = {
         "timeout": 120,
@@ -76,6 +82,9 @@ def test_a_site_that_dies_for_five_seconds_fails_none_of_twenty_tasks(tmp_path: 
     assert OUTAGE <= recovered < 60
     calls = sum(code != "CIRCUIT_OPEN" for result in results for code in codes(result))
     assert calls < 3 * TASKS, "each alone would make four"
+    assert [each for each in told if isinstance(each.event, InvariantBroken)] == []
+    resets = [each for each in told if isinstance(each.event, CircuitChanged) and each.event.reason == "manual_reset"]
+    assert {each.task_id for each in resets} <= {""}, "that a service is there again is no task's doing"
 
 
 def _kill_the_sites() -> None:

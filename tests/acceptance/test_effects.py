@@ -18,6 +18,7 @@ from typing import Any, cast
 import pytest
 
 from tests.acceptance.conftest import Project
+from tests.browser.moments import stretched
 
 ORDERED = "json('env', 'shop.orders.O-10001.status') == 'confirmed'"
 CART = {"kind": "delayed_state", "path": "shop.cart.WM-5521", "value": {"qty": 1}, "seconds": 0}
@@ -44,14 +45,14 @@ RETRY = {"strategy": "retry", "retry_delay_ms": 100}
 BACKOFF = {"strategy": "exponential_backoff", "max_retries": 2, "retry_delay_ms": 100}
 
 KILLS = """
-import json, os, threading, urllib.request, psutil, pytest
+import contextlib, json, os, threading, urllib.request, psutil, pytest
 from harness.pytest_plugin.state import STATE
 
 def orders(world):
     request = urllib.request.Request(
         "http://127.0.0.1:{port}/env", headers={{"Host": "world.local", "User-Agent": f"harness-world/{{world}}"}}
     )
-    with urllib.request.urlopen(request, timeout=5) as answer:
+    with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)["shop"]["orders"]
 
 def kill_after_the_order(world, over):
@@ -60,8 +61,10 @@ def kill_after_the_order(world, over):
         if over.wait(0.02):
             return
     for process in psutil.Process(os.getpid()).children(recursive=True):
-        if "--headless" in " ".join(process.cmdline()) and "--type=" not in " ".join(process.cmdline()):
-            process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):  # others come and go
+            line = " ".join(process.cmdline())
+            if "--headless" in line and "--type=" not in line:
+                process.kill()
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item):
@@ -100,7 +103,7 @@ class Case:
 
 def case(orders: int, state: str, code: str | None = None, *warnings: str, known: bool = True, **keys: Any) -> Case:
     """`known`: the order has a `done_when`."""
-    step = {"act": "submit", "selector": "#place-order", "timeout": LATE}
+    step = {"act": "submit", "selector": "#place-order"}
     step |= {"done_when": ORDERED} if known else {}
     return Case(orders, state, code, frozenset(warnings), step=step | keys.pop("step", {}), **keys)
 
@@ -202,8 +205,7 @@ class Played:
 
     def __init__(self, project: Project, sites: dict[str, int], *options: str) -> None:
         self._port = sites["world.local"]
-        process = project.start("-p", "no:cacheprovider", *options)
-        self.output, _ = process.communicate(timeout=600)
+        project.play(*options)
         document = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
         self._run = document["run"]
         self.records: dict[str, dict[str, Any]] = {each["task_id"]: each for each in document["results"]}
@@ -212,7 +214,7 @@ class Played:
         """Those that were not there from the start, in the world of a task."""
         headers = {"Host": "world.local", "User-Agent": f"harness-world/{self._run}.{name}"}
         request = urllib.request.Request(f"http://127.0.0.1:{self._port}/env", headers=headers)
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=30) as answer:
             return [key for key in json.load(answer)["shop"]["orders"] if key != "O-09871"]
 
     def check(self, name: str, wanted: Case) -> None:
@@ -232,6 +234,7 @@ def _write(project: Project, name: str, each: Case, *fill: Mapping[str, Any]) ->
     ]
     faults = [*([] if fill else [CART]), *faults, *each.spec.get("faults", ())]
     step = {key: value for key, value in each.step.items() if value is not None}
+    step["timeout"] = round(stretched(LATE), 1)
     rules, steps = dict(each.rules), [*fill, *BUY, step, *each.after]
     project.task(name, **{"error_recovery": rules, **each.spec, "steps": steps, "faults": faults})
 

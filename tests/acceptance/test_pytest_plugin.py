@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.acceptance.conftest import Project
+from tests.acceptance.kills import words
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
 WRONG = ["title() == 'Nothing'"]
@@ -59,14 +60,14 @@ def test_a_failed_task_explains_itself_on_one_screen(project: Project) -> None:
     result = project.run()
     result.assert_outcomes(failed=1)
     text = result.stdout.str()
-    for words in (
+    for part in (
         "ELEMENT_NOT_FOUND (element_not_found) at step 1 (of 0-2)",
         "> ",
         "#nowhere",
         "hint:",
         "errors/BAD-1",
     ):
-        assert words in text
+        assert part in text
     assert "Traceback" not in text
     shown = text[text.index("BAD-1 failed") : text.index("short test summary")]
     assert len(shown.splitlines()) <= 40
@@ -409,7 +410,7 @@ def test_interrupted_tasks_leave_a_report_and_no_process(project: Project, numbe
     process = project.start("--alluredir", "allure")
     family = _family_with_browser(process.pid)
     process.send_signal(number)
-    output, _ = process.communicate(timeout=30)
+    output, _ = process.communicate(timeout=90)
     report = project.report("A-1")
     assert (report["final_state"], report["code"]) == ("aborted", "INTERRUPTED")
     assert process.returncode == pytest.ExitCode.INTERRUPTED
@@ -419,7 +420,7 @@ def test_interrupted_tasks_leave_a_report_and_no_process(project: Project, numbe
     assert document["status"] == "broken"
     last_run = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
     assert [result["code"] for result in last_run["results"]] == ["INTERRUPTED"]
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive, output
 
 
@@ -430,14 +431,14 @@ def test_interrupted_tasks_of_workers_are_named(project: Project) -> None:
     process = project.start("-n", "2")
     family = _family_with_browser(process.pid, renderers=2)
     os.killpg(process.pid, signal.SIGTERM)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=90)
     assert process.returncode == pytest.ExitCode.INTERRUPTED
     assert "interrupted: A-1; its report: errors/A-1" in output
     assert "interrupted: B-2; its report: errors/B-2" in output
     assert "tasks: 2: 2 interrupted" in output
     last_run = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
     assert [result["code"] for result in last_run["results"]] == ["INTERRUPTED", "INTERRUPTED"]
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive, output
 
 
@@ -446,18 +447,11 @@ def _family_with_browser(pid: int, renderers: int = 1) -> list[psutil.Process]:
     until = time.monotonic() + 60
     while time.monotonic() < until:
         family = psutil.Process(pid).children(recursive=True)
-        if sum("--type=renderer" in " ".join(_command(p)) for p in family) >= renderers:
+        if sum("--type=renderer" in words(p) for p in family) >= renderers:
             time.sleep(1)
             return psutil.Process(pid).children(recursive=True)
         time.sleep(0.1)
     raise AssertionError("no browser was started")
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []
 
 
 def test_a_task_whose_worker_dies_has_a_report(project: Project) -> None:
@@ -465,14 +459,14 @@ def test_a_task_whose_worker_dies_has_a_report(project: Project) -> None:
     project.task("B-2")
     process = project.start("-n", "1", "--max-worker-restart", "1")
     family = _family_with_browser(process.pid)
-    (worker,) = [p for p in psutil.Process(process.pid).children() if "import sys;exec" in " ".join(_command(p))]
+    (worker,) = [p for p in psutil.Process(process.pid).children() if "import sys;exec" in " ".join(words(p))]
     worker.kill()
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=90)
     report = project.report("A-1")
     assert (report["code"], report["final_state"]) == ("WORKER_CRASHED", "aborted")
     assert "1 failed, 1 passed" in output
     assert "1 aborted" in output
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive
 
 

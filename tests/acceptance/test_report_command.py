@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -15,13 +16,15 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from harness.browser.executable import find
 from harness.reporting.allure_files import write_allure_files
-from harness.reporting.html import build_report
-from harness.reporting.npm import ReportError, allure_command
+from harness.reporting.html import Report, Wanted, build_report
+from harness.reporting.npm import ReportError, find_allure
 from harness.reporting.serving import report_server
 from harness.settings import BrowserSettings
 from tests.acceptance.report_run import CONFTEST, TESTS
 
 PROJECT = Path(__file__).parents[2]
+ACTS = "<script>console.log('owned');top.document.title='owned';new Image().src='http://evil.test/'</script>"
+"""What a page might say, wherever a report shows it."""
 
 
 @pytest.fixture(scope="module")
@@ -54,21 +57,60 @@ def results(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Path:
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert "2 failed, 1 passed" in done.stdout, done.stdout + done.stderr
     write_allure_files(folder / "results", {"Browser": "chromium"}, {})
+    sabotage(folder / "results")
     return folder / "results"
 
 
+def sabotage(results: Path) -> None:
+    """A result that was half written, a foreign file, and a result in which everything wants to act."""
+    (results / "half-result.json").write_text('{"uuid": "h", "name": "half')
+    (results / "notes.txt").write_text("not Allure's")
+    attached = [
+        {"name": f"{ACTS}page", "source": "evil1-attachment.html", "type": "text/html"},
+        {"name": "picture", "source": "evil2-attachment.svg", "type": "image/svg+xml"},
+        {"name": "passwords", "source": "../../../../etc/passwd", "type": "text/plain"},
+    ]
+    evil = {"uuid": "evil", "name": f"EVIL {ACTS}", "fullName": ACTS, "historyId": "e", "status": "broken", "start": 1}
+    evil |= {
+        "stop": 2,
+        "statusDetails": {"message": ACTS, "trace": ACTS},
+        "descriptionHtml": ACTS,
+        "attachments": attached,
+    }
+    evil |= {
+        "links": [{"url": "javascript:console.log('owned')", "name": "link"}],
+        "labels": [{"name": "epic", "value": ACTS}],
+    }
+    (results / "evil-result.json").write_text(json.dumps(evil))
+    (results / "evil1-attachment.html").write_text(
+        f"<h1>EVIL page</h1>{ACTS}<img src=x onerror=\"console.log('owned')\">"
+    )
+    script = ACTS.removeprefix("<script>").removesuffix("</script>")
+    svg = f'<svg xmlns="http://www.w3.org/2000/svg"><text y="20">EVIL</text><script>{script}</script></svg>'
+    (results / "evil2-attachment.svg").write_text(svg)
+
+
 @pytest.fixture(scope="module")
-def report(results: Path) -> Path:
+def built(results: Path) -> Report:
     try:
-        allure_command(results.parent)
+        find_allure(results.parent)
     except ReportError as error:
         pytest.skip(str(error))
-    return build_report(results, results.parent / "report", project=results.parent).parent
+    return build_report(results, results.parent / "report", project=results.parent)
+
+
+@pytest.fixture(scope="module")
+def report(built: Report) -> Path:
+    return built.index.parent
 
 
 @pytest.fixture
 def page(report: Path, browser: Browser) -> Iterator[Page]:
-    """The served report; whatever it asks of another machine is recorded in `outside` and refused."""
+    yield from served(report, browser)
+
+
+def served(report: Path, browser: Browser) -> Iterator[Page]:
+    """A page at the served report, which is to reach nothing but this machine and to say no error in the console."""
     with report_server(report) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         base = f"http://127.0.0.1:{server.server_port}/"
@@ -78,10 +120,14 @@ def page(report: Path, browser: Browser) -> Iterator[Page]:
             "request",
             lambda request: None if request.url.startswith((base, "data:", "blob:")) else outside.append(request.url),
         )
+        said: list[str] = []
+        context.on("console", lambda message: said.append(message.text) if message.type in ("error", "log") else None)
         yield context.new_page()
         context.close()
         server.shutdown()
-    assert outside == []
+    assert [url for url in outside if "shop" not in url] == []
+    assert not [text for text in said if "owned" in text]
+    assert not [text for text in said if "Failed to load" in text and "favicon" not in text]
 
 
 def test_the_report_shows_the_tasks(page: Page) -> None:
@@ -124,9 +170,70 @@ def test_a_trace_opens_beside_the_report(page: Page) -> None:
 
 
 def test_one_file_opens_without_a_server(results: Path, report: Path, browser: Browser) -> None:
-    index = build_report(results, results.parent / "single", single_file=True, project=results.parent)
+    index = build_report(results, results.parent / "single", Wanted(single_file=True), project=results.parent).index
     assert [path.name for path in index.parent.glob("*.js")] == []
     opened = browser.new_page()
     opened.goto(index.as_uri())
     opened.get_by_text("B1-2025-001: buy a mouse").first.wait_for(timeout=15_000)
     opened.close()
+
+
+def test_what_was_broken_is_named(built: Report) -> None:
+    named = {line.partition(":")[0] for line in built.left_out}
+    assert named == {"half-result.json", "notes.txt", "evil-result.json"}
+    assert any("../../../../etc/passwd" in line for line in built.left_out)
+    assert built.results == 4
+
+
+def test_a_hostile_result_does_nothing(page: Page) -> None:
+    page.goto("index.html")
+    page.get_by_text("EVIL").first.click(timeout=15_000)
+    page.get_by_text("Attachments").first.click(timeout=15_000)
+    for name in ("page", "picture"):
+        page.get_by_text(name).last.click(timeout=15_000)
+    page.frame_locator("iframe").get_by_text("EVIL page").first.wait_for(timeout=15_000)
+    assert page.title() != "owned"
+
+
+def test_an_attachment_that_is_opened_on_its_own_does_nothing(page: Page, report: Path) -> None:
+    found = [path for path in report.glob("data/attachments/*") if b"EVIL" in path.read_bytes()]
+    assert len(found) == 2
+    for path in found:
+        page.goto(path.relative_to(report).as_posix())
+        assert "EVIL" in page.content()
+        assert page.evaluate("() => window.origin") == "null"
+        assert page.title() != "owned"
+
+
+def test_the_button_of_a_trace_opens_it_beside_the_report(page: Page) -> None:
+    page.goto("index.html")
+    page.get_by_text("B1-2025-001: buy a mouse").first.click(timeout=15_000)
+    trace = page.get_by_text("Playwright trace", exact=True).first
+    trace.wait_for(timeout=15_000)
+    with page.context.expect_page() as opened:
+        trace.locator("xpath=ancestor::*[.//button][1]//button").first.click()
+    opened.value.get_by_text("Fill").first.wait_for(timeout=30_000)
+    assert opened.value.url.startswith(page.url.partition("index.html")[0])
+
+
+def test_the_attempts_are_a_timeline_and_the_requests_a_table(page: Page) -> None:
+    page.goto("index.html")
+    page.get_by_text("B1-2025-001: buy a mouse").first.click(timeout=15_000)
+    page.get_by_text("Attachments").first.click(timeout=15_000)
+    page.get_by_text("attempts", exact=True).first.click(timeout=15_000)
+    shown = page.frame_locator("iframe")
+    shown.get_by_text("ATTEMPT 1: FAILED").first.wait_for(timeout=15_000)
+    box = shown.locator("span.wait").first.bounding_box()
+    assert box is not None
+    assert box["width"] > 3
+
+
+@pytest.mark.thorough
+def test_allure_2_shows_the_same_and_acts_as_little(results: Path, browser: Browser) -> None:
+    report = build_report(results, results.parent / "report2", Wanted(major=2), project=results.parent).index.parent
+    for page in served(report, browser):
+        page.goto("index.html#categories")
+        page.get_by_text("Timeouts").first.wait_for(timeout=30_000)
+        page.goto("index.html#suites")
+        page.get_by_text("EVIL").first.wait_for(timeout=30_000)
+        assert page.title() != "owned"

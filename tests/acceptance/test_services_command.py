@@ -25,7 +25,7 @@ from harness.services.identity import Identity
 from harness.settings import load_settings
 from tests.acceptance.conftest import Project
 from tests.acceptance.supervised import free_base, pyproject, site_pid
-from tests.unit.services.conftest import PROGRAM, alive, eventually, listens, programs
+from tests.unit.services.conftest import PROGRAM, alive, eventually, listens, programs, sites
 
 SERVICE = """
 [tool.harness.services.{name}]
@@ -94,7 +94,8 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
         desk.run("stop")
     for port in desk.ports:
         for process in programs(port):
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 @pytest.fixture
@@ -173,7 +174,7 @@ def _restarts(desk: Desk) -> int:
 
 
 def site_of(port: int) -> int:
-    return next((each.pid for each in programs(port) if each.cmdline()[1] == str(PROGRAM)), 0)
+    return next((each.pid for each in sites(port)), 0)
 
 
 @pytest.mark.parametrize("mode", ["family", pytest.param("stubborn", marks=pytest.mark.thorough)])
@@ -295,7 +296,7 @@ def test_what_a_run_has_started_is_not_stopped(desk: Desk, port: int) -> None:
     assert "left as it is" in desk.says("stop")
     assert listens(port)
     run.send_signal(signal.SIGINT)
-    assert run.wait(20) == 0
+    assert run.wait(60) == 0
     _close(run)
     assert desk.nothing_is_left()
 
@@ -310,7 +311,7 @@ def test_a_start_that_is_broken_off_leaves_nothing(
     run = desk.process(*arguments)
     assert eventually(lambda: programs(port))
     run.send_signal(number)
-    run.wait(20)
+    run.wait(60)
     _close(run)
     if arguments == ("start", "--persist") and number is signal.SIGKILL:
         assert eventually(lambda: desk.one()["state"] == "up" or not programs(port)), "it goes on, or had not begun"
@@ -338,7 +339,7 @@ def test_logs(desk: Desk, port: int) -> None:
     assert json.loads(following.stdout.readline())["line"] == "[harness] crash 1 of 3: started again"
     assert json.loads(following.stdout.readline())["line"] == "line 0 of site in plain"
     following.send_signal(signal.SIGINT)
-    assert following.wait(20) == 130
+    assert following.wait(60) == 130
     _close(following)
 
 
@@ -404,7 +405,7 @@ def start_twice(desk: Desk) -> tuple[Result, int]:
     first = desk.process("start", "--persist")
     assert eventually((desk.root / ".harness" / "logs" / "site.owner.json").exists)
     second = desk.run("start", "--persist")
-    code = first.wait(30)
+    code = first.wait(60)
     _close(first)
     return second, code
 
@@ -432,7 +433,7 @@ def test_starts_at_the_same_moment_leave_one_that_can_be_stopped(desk: Desk, por
     for _ in range(2):
         both = [desk.process("start", "--persist") for _ in range(2)]
         for each in both:
-            assert each.communicate(timeout=30)[1] == "", "both hear of one that is kept"
+            assert each.communicate(timeout=60)[1] == "", "both hear of one that is kept"
             assert each.returncode == 0
         assert len(desk.keepers()) == 1
         assert desk.says("stop") == "site: stopped\n"

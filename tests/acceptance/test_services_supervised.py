@@ -80,6 +80,7 @@ def test_a_killed_a_restarted_and_a_displaced_site_come_back_with_their_state(pr
     ]
     result = project.run(*map(str, files))
     result.assert_outcomes(passed=5)
+    assert "states exclude each other" not in result.stdout.str()
     assert log(project) == ["[harness] ended on purpose: started again"] * 5
     assert site_pid(base) is None
     assert left_behind(project) == []
@@ -93,6 +94,7 @@ def test_workers_kill_what_their_controller_keeps(project: Project, base: int) -
     (project.path / "test_z_idle.py").write_text(IDLE.format(base=base), "utf-8")
     result = project.run("-n", "2", *map(str, files), "test_z_idle.py")
     result.assert_outcomes(passed=5)
+    assert "states exclude each other" not in result.stdout.str()
     notes = log(project)
     assert notes.count("[harness] ended on purpose: started again") >= 2  # two kills may meet one process
     assert notes.count("[harness] crash 1 of 3: started again") == 1

@@ -18,9 +18,10 @@ from typing import Any, cast
 import pytest
 
 from tests.acceptance.conftest import Project
+from tests.conftest import FULL
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
-LATE = {"act": "wait", "selector": "#nowhere", "timeout": 0.5}
+LATE = {"act": "wait", "selector": "#nowhere", "timeout": 1}
 CLICK = {"act": "click", "selector": "#nowhere"}
 WANTS = ["mem('ready') == 'yes'"]
 BOUND = {
@@ -72,7 +73,7 @@ STEPS = {
         "aborted",
         "ELEMENT_NOT_FOUND",
         rules={"on_element_not_found": "abort"},
-        steps=[OPEN, {**CLICK, "timeout": 1}],
+        steps=[OPEN, {**CLICK, "timeout": 3}],
         bare=("failed", "ELEMENT_NOT_FOUND"),
     ),
     "element-fallback": case(
@@ -216,8 +217,7 @@ class Played:
         for name, each in {**CASES, "skip-task": SKIPPED}.items():
             self.project.task(name, **each.spec)
         (self.project.path / "conftest.py").write_text(HOOK, "utf-8")
-        process = self.project.start("-rs", "-p", "no:cacheprovider", "-n", "2", *options)
-        self.output, _ = process.communicate(timeout=600)
+        self.output = self.project.play("-rs", *options)
         document = json.loads((self.project.path / ".harness" / "last-run.json").read_text("utf-8"))
         self._run = document["run"]
         self.records: dict[str, dict[str, Any]] = {each["task_id"]: each for each in document["results"]}
@@ -232,12 +232,14 @@ class Played:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Played:
-    return Played(tmp_path_factory.mktemp("strategies"), sites)
+    return Played(tmp_path_factory.mktemp("strategies"), sites, "-n", "2")
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Played:
-    return Played(tmp_path_factory.mktemp("bare"), sites, "--no-recovery")
+    """All of them with `--no-recovery`; in the ordinary suite only what its tests ask for."""
+    chosen = ["-n", "2"] if FULL else [f"{name}.task.json" for name in ("skip-task", "trust-memory")]
+    return Played(tmp_path_factory.mktemp("bare"), sites, "--no-recovery", *chosen)
 
 
 @pytest.mark.parametrize("name", CASES)

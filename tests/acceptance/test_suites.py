@@ -13,7 +13,8 @@ import pytest
 
 from harness.spec.keys import slug
 from tests.acceptance.conftest import Project
-from tests.acceptance.test_pytest_plugin import _command, _family_with_browser
+from tests.acceptance.kills import words
+from tests.acceptance.test_pytest_plugin import _family_with_browser
 
 OPEN = {"act": "open", "url": "http://shop.local/"}
 WRONG = ["title() == 'Nothing'"]
@@ -300,12 +301,12 @@ def test_a_case_whose_worker_dies_has_the_report(project: Project) -> None:
     project.task("T", goal="${param.x}", parametrize={"x": ["a", "b"]}, steps=steps, episode_id="ep")
     process = project.start("-n", "1", "--max-worker-restart", "0")
     family = _family_with_browser(process.pid)
-    (worker,) = [p for p in psutil.Process(process.pid).children() if "import sys;exec" in " ".join(_command(p))]
+    (worker,) = [p for p in psutil.Process(process.pid).children() if "import sys;exec" in " ".join(words(p))]
     worker.kill()
     output, _ = process.communicate(timeout=90)
     report = project.report(slug("T[a]"))
     assert (report["task_id"], report["code"]) == ("T[a]", "WORKER_CRASHED")
     assert "T[a]" in output
     assert not os.path.exists(project.path / "errors" / slug("T[b]"))
-    _, alive = psutil.wait_procs(family, timeout=10)
+    _, alive = psutil.wait_procs(family, timeout=30)
     assert not alive

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import gc
 import importlib
 import json
 import os
@@ -167,6 +168,8 @@ def main() -> None:
     for name in MODULES:
         importlib.import_module(name)
     package.__doc__ = f"{package.__doc__ or ''} PYTEST_DONT_REWRITE"  # else pytest says that it is too late to do so
+    gc.collect()
+    gc.freeze()  # pytest collects garbage as it ends: not what is shared by all
     if found := serve(connection):
         sys.argv = [str(found["module"]), *found["arguments"]]
         runpy.run_module(str(found["module"]), run_name="__main__", alter_sys=True)

@@ -10,9 +10,11 @@ from pydantic import TypeAdapter
 from harness.browser import Browsers, PlaywrightSession, SessionRequest
 from harness.failure import Failure, Passed
 from harness.spec.steps import Step
+from tests.browser.moments import stretched
 from tests.browser.site import Site
 
 SHOP, OTHER, EVIL, DEAD, GONE = "shop.test", "other.test", "evil.test", "dead.test", "gone.test"
+WITHIN = 1.4
 STEP: TypeAdapter[Step] = TypeAdapter(Step)
 
 
@@ -52,15 +54,17 @@ async def perform(
     return await session.perform(STEP.validate_python(step), within, patience)
 
 
-async def passed(session: PlaywrightSession, step: dict[str, Any], within: float = 5, patience: float = 2) -> Passed:
+async def passed(session: PlaywrightSession, step: dict[str, Any], within: float = 20, patience: float = 10) -> Passed:
+    """The step must pass, at its leisure: nothing is lost by waiting for what comes."""
     outcome = await perform(session, step, within, patience)
     assert isinstance(outcome, Passed), outcome
     return outcome
 
 
 async def failed(
-    session: PlaywrightSession, step: dict[str, Any], within: float = 1.4, patience: float = 0.4
+    session: PlaywrightSession, step: dict[str, Any], within: float | None = None, patience: float = 0.4
 ) -> Failure:
-    outcome = await perform(session, step, within, patience)
+    """The step must fail; many do so only at the end of their time."""
+    outcome = await perform(session, step, stretched(WITHIN) if within is None else within, patience)
     assert isinstance(outcome, Failure), outcome
     return outcome

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from harness.browser import PlaywrightSession
 from harness.ports import Heal, Strike
 from harness.spec.faults import Fault
+from tests.browser.moments import until
 
 FAULT: TypeAdapter[Fault] = TypeAdapter(Fault)
 
@@ -30,10 +31,8 @@ class Struck:
 
     async def mets(self, at_least: int = 1) -> int:
         """How often it had an effect, once that is known."""
-        for _ in range(100):
-            if self.count >= at_least:
-                break
-            await asyncio.sleep(0.02)
+        with suppress(TimeoutError):
+            await until(lambda: self.count >= at_least)
         return self.count
 
     async def healed(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 from harness.browser import PlaywrightSession
 from harness.failure import Effect, Failure, Passed
 from tests.browser.hosts import Answer, Asked, Host, to
+from tests.browser.moments import stretched
 from tests.browser.stage import SHOP, Stage, failed, passed, perform
 
 HOST = f"http://{SHOP}"
@@ -211,7 +212,7 @@ async def _missing(session: PlaywrightSession, act: str, selector: str) -> Failu
     """The failure of a step that looks for an element in vain."""
     if act != "text":
         value = {"value": "x"} if act == "type" else {}
-        return await failed(session, {"act": act, "selector": selector, **value}, within=0.6)
+        return await failed(session, {"act": act, "selector": selector, **value}, within=stretched(0.6))
     outcome = await session.text(selector, None, 0.4)
     assert isinstance(outcome, Failure)
     return outcome

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
@@ -23,6 +22,7 @@ from harness.failure import Failed, Failure
 from harness.recovery import Capture
 from harness.resilience import Clock
 from tests.browser import site as site_module
+from tests.browser.moments import LOADED, hung
 from tests.browser.site import PAGES, answer
 from tests.browser.stage import DEAD, OTHER, SHOP, Stage, failed, passed
 
@@ -397,7 +397,7 @@ async def crash(session: PlaywrightSession) -> None:
 
 async def hang(session: PlaywrightSession) -> None:
     await session._tab.page.evaluate("setTimeout(() => { while (true); }, 0)")
-    await asyncio.sleep(0.1)
+    await hung(session)
 
 
 async def kill(session: PlaywrightSession) -> None:
@@ -433,7 +433,7 @@ def test_back_after_a_death(run: Any, stage: Stage, death: str, restart: bool) -
                 await look()
             assert raised.value.failure.code in (code, "PAGE_CLOSED" if death == "kill" else code)
             assert raised.value.failure.tainted
-            assert time.monotonic() - started < 1 + 0.5
+            assert time.monotonic() - started < 1 + 0.5 + LOADED
         assert await back(session, saved, restart=restart) == ()
         assert await session.text("#hello", None, 1) == "Hello Ada"
         assert {cookie["name"] for cookie in await session._tab.context.cookies()} == {"sid", "b"}
@@ -517,7 +517,7 @@ def test_a_page_that_cannot_be_opened_is_a_failure(run: Any, stage: Stage) -> No
         outcome = await session.restore(hanging, 1.5, restart=False)
         assert isinstance(outcome, Failure)
         assert outcome.code == "NET_TIMEOUT"
-        assert time.monotonic() - started < 1.5 + 0.7
+        assert time.monotonic() - started < 1.5 + 0.7 + LOADED
         assert await back(session, saved) == ()
 
     run(body())

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psutil
 import pytest
 
 from harness.browser import PlaywrightSession
 from harness.browser.dialogs import DIALOGS
 from harness.failure import Effect, Failed, Failure
+from tests.browser.moments import LOADED, hung
+from tests.browser.processes import gone, signal_tree
 from tests.browser.stage import SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
@@ -34,7 +34,7 @@ def at_most(seconds: float) -> Iterator[None]:
     started = time.monotonic()
     yield
     spent = time.monotonic() - started
-    assert spent <= seconds + OVERSHOOT
+    assert spent <= seconds + OVERSHOOT + LOADED
 
 
 async def timed(session: PlaywrightSession, step: dict[str, Any], within: float = 0.5) -> Failure:
@@ -47,7 +47,7 @@ async def timed(session: PlaywrightSession, step: dict[str, Any], within: float 
 def test_page_in_an_endless_loop(run: Any, stage: Stage, step: dict[str, Any], tracing: str) -> None:
     async def body() -> None:
         session = await stage.at("/loop", tracing=tracing)
-        await asyncio.sleep(0.2)
+        await hung(session)
         failure = await timed(session, step)
         assert (failure.code, failure.tainted) == ("PAGE_UNRESPONSIVE", True)
 
@@ -101,7 +101,7 @@ def test_endless_dialogs(run: Any, stage: Stage) -> None:
 def test_reading_a_hung_page(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/loop")
-        await asyncio.sleep(0.2)
+        await hung(session)
         for function in ("title", "exists"):
             with at_most(0.5), pytest.raises(Failed) as raised:
                 await session.read(function, "#x", None, 0.5)
@@ -116,23 +116,17 @@ def test_reading_a_hung_page(run: Any, stage: Stage) -> None:
     run(body())
 
 
-def _signal_tree(pid: int, number: int) -> None:
-    root = psutil.Process(pid)
-    for process in [root, *root.children(recursive=True)]:
-        process.send_signal(number)
-
-
 @pytest.mark.parametrize("step", [STEPS[0], STEPS[2], STEPS[5]], ids=lambda step: step["act"])
 def test_stopped_browser(run: Any, stage: Stage, step: dict[str, Any]) -> None:
     async def body() -> None:
         session = await stage.at(hosts={SHOP: stage.site.port}, recording="minimal")
         pid = session._chromium.pid
-        _signal_tree(pid, signal.SIGSTOP)
+        signal_tree(session, signal.SIGSTOP)
         failure = await timed(session, step)
         assert (failure.code, failure.tainted) == ("BROWSER_UNRESPONSIVE", True)
         with at_most(3.5):
             await session.close()
-        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        assert gone(pid)
 
     run(body())
 
@@ -140,7 +134,7 @@ def test_stopped_browser(run: Any, stage: Stage, step: dict[str, Any]) -> None:
 def test_stopped_browser_is_replaced(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at(hosts={SHOP: stage.site.port})
-        _signal_tree(session._chromium.pid, signal.SIGSTOP)
+        signal_tree(session, signal.SIGSTOP)
         failure = await timed(session, {"act": "click", "selector": "#plain"})
         with at_most(10):
             assert await session.renew(failure, 10) is None

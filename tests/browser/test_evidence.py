@@ -10,15 +10,17 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from harness.failure import Failure
 from harness.ports import Evidence
 from harness.recovery import FULL, NOTHING
+from tests.browser.moments import until
+from tests.browser.processes import signal_tree
 from tests.browser.stage import SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
+SHOUTED = ("it broke", "boom")
 NAMES = {"screenshot.png", "dom_snapshot.html", "console_logs.txt", "network_logs.har", "trace.zip"}
 
 
@@ -39,7 +41,7 @@ def test_everything_of_a_live_page(run: Any, stage: Stage) -> None:
         await session.record()
         await passed(session, {"act": "click", "selector": "#shout"})
         await passed(session, {"act": "click", "selector": "#popup"})
-        await asyncio.sleep(0.1)
+        await until(lambda: all(any(said in line for line in session._tab.watch.console()) for said in SHOUTED))
         folder = folder_of(stage)
         evidence = await session.evidence(FULL, folder)
         assert status(evidence) == dict.fromkeys(NAMES, "taken")
@@ -60,7 +62,7 @@ def test_a_failed_request_is_one_console_line(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.session()
         await failed(session, {"act": "open", "url": f"http://{SHOP}/empty"})
-        await asyncio.sleep(0.1)
+        await until(lambda: any("ERR_EMPTY_RESPONSE" in line for line in session._tab.watch.console()))
         evidence = await session.evidence(FULL, folder_of(stage))
         lines = [line for line in evidence.console if "ERR_EMPTY_RESPONSE" in line]
         assert len(lines) == 1
@@ -117,7 +119,7 @@ def test_a_page_in_an_endless_loop_is_freed_for_its_picture(run: Any, stage: Sta
         await failed(session, {"act": "click", "selector": "#loop"})
         started = time.monotonic()
         evidence = await session.evidence(FULL, folder_of(stage))
-        assert time.monotonic() - started < 8.5
+        assert time.monotonic() - started < 15
         assert status(evidence) == {**dict.fromkeys(NAMES, "taken"), "trace.zip": "taken" if traced else "skipped"}
 
     run(body())
@@ -127,13 +129,11 @@ def test_a_stopped_browser_still_leaves_what_was_seen(run: Any, stage: Stage) ->
     async def body() -> None:
         session = await stage.at(hosts={SHOP: stage.site.port})
         await session.record()
-        root = psutil.Process(session._chromium.pid)
-        for process in [root, *root.children(recursive=True)]:
-            process.send_signal(signal.SIGSTOP)
+        signal_tree(session, signal.SIGSTOP)
         started = time.monotonic()
         folder = folder_of(stage)
         evidence = await session.evidence(FULL, folder)
-        assert time.monotonic() - started < 9
+        assert time.monotonic() - started < 15
         found = status(evidence)
         assert found["network_logs.har"] == "taken"
         assert found["screenshot.png"] == "missed"
@@ -148,8 +148,7 @@ def test_a_crashed_page(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
         crash = asyncio.ensure_future(session._tab.control.send("Page.crash"))
-        while not session._tab.watch.crashed:
-            await asyncio.sleep(0.01)
+        await until(lambda: session._tab.watch.crashed)
         crash.cancel()
         evidence = await session.evidence(FULL, folder_of(stage))
         found = status(evidence)

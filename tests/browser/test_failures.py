@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers
+from harness.browser.scene import seconds
 from harness.failure import Effect, Failed, Failure
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
+from tests.browser.moments import stretched, until
 from tests.browser.site import PAGES
 from tests.browser.stage import DEAD, SHOP, Stage, failed, passed
 
@@ -177,8 +179,9 @@ def test_what_a_failure_tells(run: Any, stage: Stage) -> None:
         assert covered.details["covered_by"].startswith('<div id="overlay" class="modal bg"')
         option = await failed(session, {"act": "select", "selector": "#colour", "value": "Blue"})
         assert option.details["options"] == ["r", "g"]
-        late = await failed(session, {"act": "wait", "selector": "#never"}, within=0.5)
-        assert late.message == "Step timeout: wait for #never exceeded 0.5s: no element matches"
+        within = stretched(0.5)
+        late = await failed(session, {"act": "wait", "selector": "#never"}, within=within)
+        assert late.message == f"Step timeout: wait for #never exceeded {seconds(within)}: no element matches"
 
     run(body())
 
@@ -212,9 +215,10 @@ def test_what_a_late_wait_found_instead(run: Any, stage: Stage, step: dict[str, 
         await session._tab.page.evaluate(
             "t => { bottom.id = 'long'; document.getElementById('long').textContent = t }", LONG
         )
-        failure = await failed(session, {"act": "wait", **step}, within=0.54)
+        within = stretched(0.54)
+        failure = await failed(session, {"act": "wait", **step}, within=within)
         assert failure.code == "STEP_TIMEOUT"
-        assert failure.message == f"Step timeout: wait for {message}"
+        assert failure.message == f"Step timeout: wait for {message.replace('0.5s', seconds(within))}"
         assert failure.details["count"] == count
 
     run(body())
@@ -227,7 +231,7 @@ def test_a_missing_element_may_be_on_the_new_page(run: Any, stage: Stage, act: s
         before = await failed(session, {"act": "click", "selector": "#nowhere"})
         assert "new page" not in before.message
         await passed(session, {"act": "click", "selector": "#popup"})
-        await asyncio.sleep(0.2)
+        await until(lambda: f"http://{SHOP}/popup" in [page.url for page in session._tab.context.pages])
         if act == "text":
             outcome = await session.text("#nowhere", None, 0.3)
             assert isinstance(outcome, Failure)
@@ -257,7 +261,7 @@ def test_a_click_whose_navigation_fails_was_done(run: Any, stage: Stage) -> None
 def test_a_click_whose_page_never_answers_was_done(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at()
-        failure = await failed(session, {"act": "click", "selector": "#hang"}, within=1.5, patience=0.5)
+        failure = await failed(session, {"act": "click", "selector": "#hang"}, within=stretched(1.5), patience=0.5)
         assert failure.effect is Effect.DONE
         assert failure.code == "NET_TIMEOUT"
 
@@ -272,7 +276,7 @@ def test_a_form_whose_answer_never_comes_says_how_it_was_sent(
     async def body() -> None:
         session = await stage.at()
         await session._tab.page.evaluate("([m, a]) => Object.assign(form, {method: m, action: a})", [method, path])
-        failure = await failed(session, {"act": "click", "selector": "#send"}, within=1.5, patience=0.5)
+        failure = await failed(session, {"act": "click", "selector": "#send"}, within=stretched(1.5), patience=0.5)
         assert (failure.code, failure.effect, failure.details["method"]) == (code, Effect.DONE, method)
 
     run(body())
@@ -283,8 +287,7 @@ def test_a_step_on_a_page_that_was_lost_before_it(run: Any, stage: Stage, step: 
     async def body() -> None:
         session = await stage.at()
         await session._tab.page.evaluate("setTimeout(() => location = '/reset', 0)")
-        while session.url != "chrome-error://chromewebdata/":
-            await asyncio.sleep(0.02)
+        await until(lambda: session.url == "chrome-error://chromewebdata/")
         failure = await failed(session, {**step, "selector": "#never"})
         assert (failure.code, failure.effect) == ("NET_CONNECTION_RESET", Effect.NONE)
         assert failure.details["url"] == f"http://{SHOP}/reset"
@@ -385,7 +388,7 @@ def test_driver_stopped(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch)
             monkeypatch.setattr("harness.browser.driver.ANSWER_SECONDS", 0.5)
             os.kill(before.pid, signal.SIGSTOP)
             opening = asyncio.ensure_future(mine.session())
-            await asyncio.sleep(0.6)
+            await until(lambda: own._driver is not before)
             monkeypatch.setattr("harness.browser.launch.OPEN_SECONDS", 10)
             session = await opening
             assert own._driver is not before
@@ -411,7 +414,7 @@ def test_a_form_that_gets_no_answer_was_sent(
         session = await stage.at("/ask")
         await passed(session, {"act": "click", "selector": "#q"})
         selector = {"selector": "#form"} if step["act"] == "submit" else {}
-        failure = await failed(session, {**step, **selector}, within=1)
+        failure = await failed(session, {**step, **selector}, within=stretched(1))
         assert (failure.code, failure.details["method"]) == ("NET_TIMEOUT", "POST")
         assert failure.effect is not Effect.NONE
 

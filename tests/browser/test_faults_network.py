@@ -17,6 +17,7 @@ from harness.faults import FaultInjector, Network, Where, prepare
 from harness.ports import Heal, Strike
 from harness.resilience import SystemClock
 from harness.spec.faults import Fault
+from tests.browser.moments import stretched
 from tests.browser.shop import Shop
 from tests.browser.stage import OTHER, SHOP, STEP, Stage, passed, perform
 
@@ -102,40 +103,42 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
     ({"kind": "status", "status": 404}, "HTTP_NOT_FOUND", ""),
     ({"kind": "status", "status": 401}, "AUTHENTICATION_FAILED", ""),
 ]
+SCHEMES = ("http", "https")
 SITE_SEES = ({"kind": "reset", "commit": True},)
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize(("fault", "code", "error"), CASES)
-def test_a_page_that_is_struck_once(
-    run: Any, stage: Stage, scheme: str, fault: dict[str, Any], code: str, error: str
-) -> None:
+def test_a_page_that_is_struck_once(run: Any, stage: Stage, fault: dict[str, Any], code: str, error: str) -> None:
+    """Each scheme has its own fault; one browser shows both."""
+
     async def body() -> None:
-        async with play(stage, {**fault, "url": f"{scheme}://{SHOP}/saved", "times": 1}) as one:
-            await one.arm()
-            before = one.hits
-            assert (await one.code(url=f"{scheme}://{SHOP}/saved"))[0] == code
-            assert one.hits - before == (fault in SITE_SEES)
-            assert one.counts == [1]
-            if error:
-                await one.settled()
-            assert await one.code(url=f"{scheme}://{SHOP}/saved") == ("", "")
-            assert one.counts == [1]
+        urls = [f"{scheme}://{SHOP}/saved" for scheme in SCHEMES]
+        once = {**fault, "times": 1}
+        async with play(stage, *({**once, "url": url, "step": number} for number, url in enumerate(urls))) as one:
+            for number, (url, counts) in enumerate(zip(urls, ([1, 0], [1, 1]), strict=True)):
+                await one.arm(number)
+                before = one.hits
+                assert (await one.code(url=url))[0] == code
+                assert one.hits - before == (fault in SITE_SEES)
+                assert one.counts == counts
+                if error:
+                    await one.settled()
+                assert await one.code(url=url) == ("", "")
+                assert one.counts == counts
 
     run(body())
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_an_answer_that_is_no_http(run: Any, stage: Stage, scheme: str) -> None:
+def test_an_answer_that_is_no_http(run: Any, stage: Stage) -> None:
     async def body() -> None:
         async with play(stage, {"kind": "garbage", "url": SAVED}) as one:
             await one.arm()
-            assert (await one.code(url=f"{scheme}://{SHOP}/saved"))[1] == "INVALID_HTTP_RESPONSE"
+            for scheme in SCHEMES:
+                assert (await one.code(url=f"{scheme}://{SHOP}/saved"))[1] == "INVALID_HTTP_RESPONSE"
 
     run(body())
 
 
-@pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize(
     ("kind", "most", "error"),
     [
@@ -146,15 +149,16 @@ def test_an_answer_that_is_no_http(run: Any, stage: Stage, scheme: str) -> None:
         ("endless", 8, "CONNECTION_RESET"),
     ],
 )
-def test_an_answer_that_breaks_off(run: Any, stage: Stage, scheme: str, kind: str, most: int, error: str) -> None:
+def test_an_answer_that_breaks_off(run: Any, stage: Stage, kind: str, most: int, error: str) -> None:
     async def body() -> None:
         async with Forms() as forms:
             fault = {"kind": "truncate", "url": f"http://{OTHER}/{kind}", "bytes": most}
             async with play(stage, fault, hosts={OTHER: forms.port}) as one:
                 await one.arm()
-                told = await one.code(1.5, url=f"{scheme}://{OTHER}/{kind}")
-                assert told == ("NET_CONNECTION_RESET", error)
-                assert one.counts == [1]
+                for count, scheme in enumerate(SCHEMES, 1):
+                    told = await one.code(stretched(1.5), url=f"{scheme}://{OTHER}/{kind}")
+                    assert told == ("NET_CONNECTION_RESET", error)
+                    assert one.counts == [count]
 
     run(body())
 
@@ -234,18 +238,20 @@ def test_retry_after_reaches_the_failure(run: Any, stage: Stage, body_text: str)
         ({"kind": "hang", "seconds": 60}, "NET_TIMEOUT"),
     ],
 )
-@pytest.mark.parametrize("scheme", ["http", "https"])
-def test_api_requests_are_struck_as_well(
-    run: Any, stage: Stage, scheme: str, fault: dict[str, Any], code: str | None
-) -> None:
+def test_api_requests_are_struck_as_well(run: Any, stage: Stage, fault: dict[str, Any], code: str | None) -> None:
+    """By a fault that is declared for http: it strikes https too."""
+
     async def body() -> None:
-        async with play(stage, {**fault, "url": f"http://{SHOP}/whoami", "times": 1}) as one:
-            await one.arm()
-            failure = await one.do(1.5, act="api", url=f"{scheme}://{SHOP}/whoami")
-            assert isinstance(failure, Failure)
-            assert code is None or failure.code == code
-            assert one.counts == [1]
-            assert isinstance(await one.do(act="api", url=f"{scheme}://{SHOP}/whoami"), Passed)
+        for_both = {**fault, "url": f"http://{SHOP}/whoami", "times": 1}
+        async with play(stage, {**for_both, "step": 0}, {**for_both, "step": 1}) as one:
+            for number, counts in enumerate(([1, 0], [1, 1])):
+                await one.arm(number)
+                url = f"{SCHEMES[number]}://{SHOP}/whoami"
+                failure = await one.do(stretched(1.5), act="api", url=url)
+                assert isinstance(failure, Failure)
+                assert code is None or failure.code == code
+                assert one.counts == counts
+                assert isinstance(await one.do(act="api", url=url), Passed)
 
     run(body())
 

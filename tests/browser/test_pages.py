@@ -270,7 +270,7 @@ def test_a_screenshot_of_the_page_of_an_element_and_of_a_frame(run: Any, stage: 
 def test_no_screenshot_of_what_is_not_there(run: Any, stage: Stage, step: dict[str, Any], code: str) -> None:
     async def body() -> None:
         session = await stage.at()
-        failure = await failed(session, {"act": "screenshot", "screenshot_id": "x", **step})
+        failure = await failed(session, {"act": "screenshot", "screenshot_id": "x", **step}, within=3)
         assert (failure.code, failure.tainted) == (code, False)
         assert session.files == ()
 

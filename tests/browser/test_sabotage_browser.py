@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from harness.browser import Browsers, PlaywrightSession
 from harness.failure import Failure, Passed
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
+from tests.browser.moments import until
+from tests.browser.processes import gone
 from tests.browser.site import Site
 from tests.browser.stage import SHOP, Stage, failed, passed, perform
 from tests.browser.striking import Struck, strike
@@ -110,7 +111,7 @@ def test_a_stopped_browser_that_was_killed_meanwhile(run: Any, alone: Stage) -> 
         outcome = await failed(session, CLICK)
         assert await session.renew(outcome, 15) is None
         await struck.healed()
-        assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        assert gone(pid)
         await passed(session, CLICK)
 
     run(body())
@@ -121,16 +122,11 @@ def test_what_is_gone_already_is_spared(run: Any, alone: Stage, kind: str) -> No
     async def body() -> None:
         session = await alone.at()
         assert (await strike(session, kind="driver_kill")).count == 1
-        assert await_gone(session)
-        while alone.browsers.driver_alive:  # a killed process takes a moment to go
-            await asyncio.sleep(0.02)
+        await until(lambda: not session._chromium.alive)
+        await until(lambda: not alone.browsers.driver_alive)  # a killed process takes a moment to go
         struck = await strike(session, kind=kind)
         assert struck.count == 0
         assert isinstance(await perform(session, CLICK), Failure)
-
-    def await_gone(session: PlaywrightSession) -> bool:
-        psutil.wait_procs([psutil.Process(session._chromium.pid)] if session._chromium.alive else [], timeout=5)
-        return not session._chromium.alive
 
     run(body())
 

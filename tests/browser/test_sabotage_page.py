@@ -11,6 +11,7 @@ from playwright.async_api import Page
 from harness.browser import PlaywrightSession
 from harness.failure import Failed, Failure
 from tests.browser.hosts import Answer, Asked, Host
+from tests.browser.moments import stretched
 from tests.browser.stage import SHOP, Stage, failed, passed
 from tests.browser.striking import strike
 
@@ -46,9 +47,10 @@ def page_of(session: PlaywrightSession) -> Page:
     return session._tab.page
 
 
-async def met_with(session: PlaywrightSession, step: dict[str, Any]) -> str:
-    """The code of the failure. Whether an element stands still is known only after some frames were drawn."""
-    return (await failed(session, step, within=1.6, patience=1.2)).code
+async def met_with(session: PlaywrightSession, step: dict[str, Any], code: str) -> None:
+    """A step that must fail so. Whether an element stands still is known only after some frames were drawn."""
+    failure = await failed(session, step, within=stretched(1.6), patience=1.2 if code == "ELEMENT_UNSTABLE" else 0.4)
+    assert failure.code == code, failure
 
 
 @pytest.fixture
@@ -81,9 +83,9 @@ def test_what_a_step_meets(run: Any, stage: Stage, kind: str, code: str, selecto
         session = await stage.at()
         struck = await strike(session, kind=kind, selector=selector)
         assert await struck.mets() == 1
-        assert await met_with(session, click) == code
+        await met_with(session, click, code)
         await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
-        assert await met_with(session, click) == code
+        await met_with(session, click, code)
         assert await struck.mets(2) == 2
         await struck.healed()
         await passed(session, click)
@@ -101,9 +103,9 @@ def test_a_page_with_a_strict_policy(run: Any, stage: Stage, host: Host, kind: s
     async def body() -> None:
         session = await at(stage, host, "/strict")
         struck = await strike(session, kind=kind, selector="#plain")
-        assert await met_with(session, {"act": "click", "selector": "#plain"}) == code
+        await met_with(session, {"act": "click", "selector": "#plain"}, code)
         await passed(session, {"act": "open", "url": f"http://{SHOP}/strict?again"})
-        assert await met_with(session, {"act": "click", "selector": "#plain"}) == code
+        await met_with(session, {"act": "click", "selector": "#plain"}, code)
         await struck.healed()
         await passed(session, {"act": "click", "selector": "#plain"})
         assert not [line for line in session._tab.watch.console() if line.startswith("[ERROR] Uncaught")]
@@ -119,7 +121,7 @@ def test_a_context_that_takes_the_place_of_this_one(run: Any, stage: Stage, kind
         struck = await strike(session, kind=kind, selector="#plain")
         assert await session.renew(Failure("BROWSER_UNRESPONSIVE", "silent"), 10) is None
         assert page_of(session).context is not before.context
-        assert await met_with(session, {"act": "click", "selector": "#plain"}) == code
+        await met_with(session, {"act": "click", "selector": "#plain"}, code)
         assert await struck.mets(2) == 2
         await struck.healed()
         await passed(session, {"act": "click", "selector": "#plain"})
@@ -161,10 +163,10 @@ def test_elements_that_the_pages_scripts_make(run: Any, stage: Stage, host: Host
         session = await at(stage, host, "/later")
         struck = await strike(session, kind=kind, selector="#new, #deep")
         for selector in ("#new", "#deep"):
-            assert await met_with(session, {"act": "click", "selector": selector}) == code
+            await met_with(session, {"act": "click", "selector": selector}, code)
         await passed(session, {"act": "open", "url": f"http://{SHOP}/later?again"})
         for selector in ("#new", "#deep"):
-            assert await met_with(session, {"act": "click", "selector": selector}) == code
+            await met_with(session, {"act": "click", "selector": selector}, code)
         await struck.healed()
         for selector in ("#new", "#deep"):
             await passed(session, {"act": "click", "selector": selector})

@@ -12,6 +12,8 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import PlaywrightSession
 from harness.browser.chromium import runs
+from tests.browser.moments import hung
+from tests.browser.processes import signal_tree, tree, words
 
 Strike = Callable[[PlaywrightSession], Awaitable[object]]
 DURING = 0.3
@@ -54,9 +56,10 @@ async def open_crash_page(session: PlaywrightSession) -> None:
 
 
 async def kill_renderers(session: PlaywrightSession) -> None:
-    for process in _tree(session):
-        if "--type=renderer" in " ".join(process.cmdline()):
-            process.kill()
+    for process in tree(session):
+        if "--type=renderer" in words(process):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 async def kill_browser(session: PlaywrightSession) -> None:
@@ -70,8 +73,7 @@ async def end_browser(session: PlaywrightSession) -> None:
 
 
 async def stop_browser(session: PlaywrightSession) -> None:
-    for process in _tree(session):
-        process.send_signal(signal.SIGSTOP)
+    signal_tree(session, signal.SIGSTOP)
 
 
 async def kill_driver(session: PlaywrightSession) -> None:
@@ -84,11 +86,6 @@ async def close_page(session: PlaywrightSession) -> None:
 
 
 async def spin(session: PlaywrightSession) -> None:
-    """An endless loop in the page, begun now."""
+    """An endless loop in the page, under way."""
     await session._tab.control.send("Runtime.evaluate", {"expression": "setTimeout(() => { while (true); }, 0)"})
-    await asyncio.sleep(0.1)
-
-
-def _tree(session: PlaywrightSession) -> list[psutil.Process]:
-    root = psutil.Process(session._chromium.pid)
-    return [root, *root.children(recursive=True)]
+    await hung(session)

@@ -15,6 +15,7 @@ from harness.browser import Browsers
 from harness.failure import Effect
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
+from tests.browser.moments import LOADED
 from tests.browser.stage import SHOP, passed
 from tests.browser.table.asserting import last
 from tests.browser.table.case import SETTLED, Case, Step, compare
@@ -37,8 +38,6 @@ from tests.browser.table.troubled_pages import at
 
 OVERSHOOT = 0.5
 FREE_SECONDS = 0.3
-LOADED = 0.5
-"""Seconds more that a machine may need which does other things."""
 SMALL_HEAP = "--js-flags=--max-old-space-size=50"
 """A heap of 50 MB is full at once."""
 UNSURE, NOTHING = Effect.POSSIBLE, Effect.NONE

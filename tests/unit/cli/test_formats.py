@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from harness.cli.checking import Checked
-from harness.cli.formats import counts, workflow_command
+from harness.cli.formats import counts, annotation
 from harness.spec.problems import Problem
 
 
-def test_a_workflow_command_names_the_place() -> None:
+def test_an_annotation_names_the_place() -> None:
     problem = Problem("tasks/a.task.yaml", 3, 7, "steps[0].act", "not a known act", hint="did you mean `click`?")
-    assert workflow_command(problem) == (
+    assert annotation(problem) == (
         "::error file=tasks/a.task.yaml,line=3,col=7,title=steps[0].act::not a known act%0Ahint: did you mean `click`?"
     )
 
 
 def test_what_github_would_read_as_its_own_is_escaped() -> None:
     problem = Problem("a,b:c%.yaml", 1, 1, "x['a:b,c']", "50 %\r\nof: it,", "::stop", severity="warning")
-    assert workflow_command(problem) == (
+    assert annotation(problem) == (
         "::warning file=a%2Cb%3Ac%25.yaml,line=1,col=1,title=x['a%3Ab%2Cc']::50 %25%0D%0Aof: it,%0Aexpected: ::stop"
     )
 
 
 def test_a_problem_without_a_place() -> None:
-    assert workflow_command(Problem("", None, None, "", "no task files")) == "::error title=task file::no task files"
+    assert annotation(Problem("", None, None, "", "no task files")) == "::error title=task file::no task files"
 
 
 def test_a_file_with_several_errors_counts_once() -> None:

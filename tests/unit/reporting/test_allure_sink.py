@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import allure_commons
 import pytest
 from allure_commons import model2
 from allure_commons.logger import AllureMemoryLogger
 from allure_commons.reporter import AllureReporter
+from allure_commons.utils import md5
 
 from harness.failure import Failure, Passed
 from harness.record import MetFault, StepRecord
@@ -134,22 +134,61 @@ def test_a_failure_shows_its_evidence(allure: Allure, tmp_path: Path) -> None:
     failing = allure.test.steps[-1]
     assert failing.status == "failed"
     assert [a.name for a in failing.attachments] == [
-        "expected", "actual", "difference", "error report", "screenshot",
+        "expected", "actual", "difference", "screenshot",
     ]  # fmt: skip
     sources = [a.source for a in (*failing.attachments, *allure.test.attachments)]
     assert len(sources) == len(set(sources))
 
 
-def test_failed_requests_are_a_table(allure: Allure, tmp_path: Path) -> None:
-    entry: dict[str, Any] = {
-        "time": 3,
-        "request": {"method": "GET", "url": "http://x/"},
-        "response": {"status": 503, "statusText": "down"},
-    }
-    (tmp_path / "network_logs.har").write_text(json.dumps({"log": {"entries": [entry]}}))
+def test_what_explains_most_comes_first(allure: Allure, tmp_path: Path) -> None:
+    (tmp_path / "network_logs.har").write_text(json.dumps({"log": {"entries": [{"response": {"status": 503}}]}}))
+    (tmp_path / "dom_snapshot.html").write_text("<h1>Shop</h1>")
+    (tmp_path / "screenshot.png").write_bytes(b"\x89PNG")
     plan = sample.plan()
     AllureSink().finish(plan, sample.failed(plan, artifacts=tmp_path))
-    assert allure.attached("failed requests").splitlines() == ["method,url,status,ms,why", "GET,http://x/,503,3,down"]
+    names = [attachment.name for attachment in allure.test.attachments]
+    assert names[:4] == ["attempts", "page at the failure", "requests", "screenshot"]
+
+
+def test_a_har_that_is_none_breaks_nothing(allure: Allure, tmp_path: Path) -> None:
+    (tmp_path / "network_logs.har").write_text('{"log": {"entr')
+    plan = sample.plan()
+    AllureSink().finish(plan, sample.failed(plan, artifacts=tmp_path))
+    assert [attachment.name for attachment in allure.test.attachments] == ["attempts", "network (HAR)"]
+
+
+def test_the_file_of_a_task_is_a_link_in_ci(allure: Allure, tmp_path: Path) -> None:
+    environ = {"GITHUB_SERVER_URL": "https://git.test", "GITHUB_REPOSITORY": "a/b", "GITHUB_SHA": "c0ffee"}
+    plan = sample.plan(folder=tmp_path / "tasks")
+    AllureSink(environ={**environ, "GITHUB_WORKSPACE": str(tmp_path)}).finish(plan, sample.completed(plan))
+    (link,) = allure.test.links
+    assert (link.name, link.url) == ("b1.task.yaml", "https://git.test/a/b/blob/c0ffee/tasks/b1.task.yaml")
+
+
+def test_a_task_that_was_interrupted_is_the_same_test_as_ever(allure: Allure) -> None:
+    allure.test.fullName, allure.test.titlePath, allure.test.testCaseId = (
+        "tasks.b1.task#B1",
+        ["tasks", "b1.task.yaml"],
+        "id",
+    )
+    plan = sample.plan(spec={"family": "B"})
+    AllureSink().finish(plan, sample.failed(plan, Failure("INTERRUPTED", "The run was interrupted")))
+    assert (allure.test.status, allure.test.historyId) == ("broken", "id")
+    labels = {label.name: label.value for label in allure.test.labels}
+    assert (labels["suite"], labels["parentSuite"], labels["feature"]) == ("b1.task", "tasks", "family B")
+    assert "INTERRUPTED" in allure.test.statusDetails.message
+
+
+def test_a_task_that_was_lost_with_its_process_has_a_result(allure: Allure) -> None:
+    plan = sample.plan(spec={"family": "B", "tags": ("smoke",)})
+    lost = sample.failed(plan, Failure("WORKER_CRASHED", "The process that ran the task died"), index=-1)
+    AllureSink().lost("tasks/b1.task.yaml::B1-2025-001", plan, lost)
+    (found,) = allure.files.test_cases
+    assert found["fullName"] == "tasks.b1.task#B1-2025-001"
+    assert found["historyId"] == found["testCaseId"] == md5("tasks.b1.task#B1-2025-001")
+    assert (found["name"], found["status"]) == ("B1-2025-001: buy a mouse", "broken")
+    assert {"name": "tag", "value": "smoke"} in found["labels"]
+    assert found["statusDetails"]["message"].startswith("B1-2025-001 failed: WORKER_CRASHED")
 
 
 def test_labels_and_excluded_parameters(allure: Allure) -> None:
@@ -158,7 +197,7 @@ def test_labels_and_excluded_parameters(allure: Allure) -> None:
     result = replace(result, error=sample.report(plan, result, expected=True))
     AllureSink().finish(plan, result, "chromium 140")
     assert {label.name: label.value for label in allure.test.labels} == {
-        "error_type": "timeout_step", "code": "STEP_TIMEOUT", "expected": "true",
+        "error_type": "timeout_step", "code": "STEP_TIMEOUT", "expected": "true", "epic": "shop.local",
     }  # fmt: skip
     found = {p.name: (p.value, p.excluded) for p in allure.test.parameters}
     assert found == {"seed": ("7", True), "browser": ("chromium 140", True), "final_state": ("failed", True)}
@@ -170,7 +209,7 @@ def test_a_failure_that_follows_a_fault_is_labelled_and_the_fault_is_a_step_at_i
     met = (MetFault("nightly/gone", gone, 1, (3.0,), steps=(4,)), MetFault("dns-1", Dns(url="*"), why="nobody asked"))
     AllureSink().finish(plan, replace(sample.failed(plan), faults=met), "chromium 140")
     labels = [(label.name, label.value) for label in allure.test.labels]
-    assert labels[2:] == [("fault", "nightly/gone"), ("after_fault", "true"), ("tag", "after fault")]
+    assert labels[3:] == [("fault", "nightly/gone"), ("after_fault", "true"), ("tag", "after fault")]
     told = "nightly/gone (browser_kill at step 0, n.faults.yaml:5): struck once in step 4 at 3.0 s"
     assert [step.name for step in allure.test.steps][-1] == f"injected fault {told}"
     assert allure.test.steps[-1].start == EPOCH + 3000

@@ -100,7 +100,9 @@ def test_no_secret_is_in_any_file(tmp_path: Path) -> None:
     assert _leaks(keep(archive(tmp_path), plan), SECRET) == []
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(
     st.text(
         st.characters(codec="utf-8", categories=("L", "N", "P", "S"), exclude_characters="<>&'\"\\"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.reporting.har import FailedRequest, failed_requests, redact_har
+from harness.reporting.har import redact_har
 from harness.reporting.redaction import MARK, Redactor
 
 SECRETS = ("Bearer zzz", "sid=abc", "sid-value", "hunter2", "tok-99", "qqq-url", "frame-pw")
@@ -77,15 +77,6 @@ def test_no_har_is_refused() -> None:
     for document in documents:
         with pytest.raises(ValueError, match="not a HAR"):
             redact_har(document, Redactor())
-
-
-def test_failed_requests() -> None:
-    refused = har(response={"status": -1, "_failureText": "net::ERR_CONNECTION_REFUSED"})
-    assert list(failed_requests(refused)) == [
-        FailedRequest("POST", "http://x.local/p?token=qqq-url&q=1", 0, 12.4, "net::ERR_CONNECTION_REFUSED")
-    ]
-    assert [r.status for r in failed_requests(har(response={"status": 503}))] == [503]
-    assert list(failed_requests(har())) == []
 
 
 PIECES = "first-part&second-part=third+part"

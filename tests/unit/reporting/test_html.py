@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import http.client
 import json
-import threading
 from pathlib import Path
 
 import pytest
 
 from harness.reporting import html
 from harness.reporting.attachments import TRACE
-from harness.reporting.html import build_report, trace_files
-from harness.reporting.npm import ReportError
-from harness.reporting.serving import report_server
+from harness.reporting.html import Wanted, build_report
+from harness.reporting.npm import Allure, ReportError
 from harness.reporting.trace_viewer import HERE_SCRIPT, viewer_folder
+from tests.unit.reporting.test_allure_results import result
 from tests.unit.reporting.test_npm import program
 
 INDEX = (
     "<html><head></head><script>start()</script><script async src='https://www.googletagmanager.com/gtag/js?id=G-1'></script>"
     "<script>\nfunction gtag(){}\ngtag('config', 'G-1', {})\n</script><script>end()</script></html>"
+)
+ALLURE_3 = (
+    'cp "$4" "$6/seen"; sed -n "s/.*historyPath: .\\(.*\\).,/\\1/p" "$4" | while read h; do echo "$POINT" >> "$h"; done'
 )
 
 
@@ -27,22 +28,31 @@ INDEX = (
 def allure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Copies what it was given beside its index.html: `allure generate RESULTS -c RC -o OUT`."""
     (tmp_path / "index").write_text(INDEX)
-    script = f'mkdir -p "$6/seen" && cp -L "$2"/* "$4" "$6/seen" && cp "{tmp_path}/index" "$6/index.html"'
+    script = f'mkdir -p "$6/seen" && cp -RL "$2"/* "$6/seen" && {ALLURE_3} && cp "{tmp_path}/index" "$6/index.html"'
     made = program(tmp_path / "allure", script)
-    monkeypatch.setattr(html, "allure_command", lambda project, say: made)
+    monkeypatch.setattr(html, "find_allure", lambda project, say, major: Allure(made, "3.18.0"))
+    return made
+
+
+@pytest.fixture
+def allure_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """`allure generate RESULTS -o OUT [--single-file]`; its history is what it was lent and a line more."""
+    (tmp_path / "index").write_text(INDEX)
+    script = (
+        f'mkdir -p "$4/history" "$4/seen"; cp -RL "$2"/* "$4/seen"; cp "$2/history/trend" "$4/history" 2>/dev/null;'
+        f'echo run >> "$4/history/trend"; echo "$@" > "$4/arguments"; cp "{tmp_path}/index" "$4/index.html"'
+    )
+    made = program(tmp_path / "allure2", script)
+    monkeypatch.setattr(html, "find_allure", lambda project, say, major: Allure(made, "2.46.1"))
     return made
 
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     folder = tmp_path / "results"
-    folder.mkdir()
-    attached = [
-        {"name": "trace", "type": TRACE, "source": "t-attachment.zip"},
-        {"name": "x", "type": "text/plain", "source": "x"},
-    ]
-    (folder / "a-result.json").write_text(json.dumps({"name": "T <1>", "status": "broken", "attachments": attached}))
-    (folder / "b-result.json").write_text(json.dumps({"name": "T2", "status": "passed"}))
+    attached = [{"name": "trace", "type": TRACE, "source": "t-attachment.zip"}]
+    result(folder, "a", name="T <1>", status="broken", attachments=attached)
+    result(folder, "b")
     (folder / "t-attachment.zip").write_bytes(b"PK")
     return folder
 
@@ -50,51 +60,96 @@ def results(tmp_path: Path) -> Path:
 @pytest.mark.usefixtures("allure")
 def test_a_report(results: Path, tmp_path: Path) -> None:
     before = (results / "a-result.json").read_text()
-    index = build_report(results, tmp_path / "report")
-    assert index == tmp_path / "report/index.html"
-    page = index.read_text()
-    assert page.endswith("</head><script>start()</script><script>end()</script></html>")
-    assert HERE_SCRIPT in page
+    built = build_report(results, tmp_path / "report", project=tmp_path)
+    assert (built.index, built.results, built.left_out, built.allure) == (
+        tmp_path / "report/index.html",
+        2,
+        (),
+        "3.18.0",
+    )
+    page = built.index.read_text()
+    assert "googletagmanager" not in page
+    assert "gtag" not in page
+    assert HERE_SCRIPT.split("\n")[1] in page
     seen = json.loads((tmp_path / "report/seen/a-result.json").read_text())
-    assert seen["links"] == [
-        {
-            "type": "link",
-            "name": "Open trace",
-            "url": "http://report.invalid/trace-viewer/index.html?trace=../traces/t-attachment.zip",
-        }
-    ]
-    assert "links" not in json.loads((tmp_path / "report/seen/b-result.json").read_text())
+    assert [link["name"] for link in seen["links"]] == ["Open trace"]
     assert (results / "a-result.json").read_text() == before
     assert "Timeouts" in (tmp_path / "report/seen/allurerc.mjs").read_text()
 
 
 @pytest.mark.usefixtures("allure")
 def test_the_traces_lie_beside_it_with_their_viewer(results: Path, tmp_path: Path) -> None:
-    report = build_report(results, tmp_path / "report").parent
+    report = build_report(results, tmp_path / "report", project=tmp_path).index.parent
     assert (report / "traces/t-attachment.zip").read_bytes() == b"PK"
     assert (report / "trace-viewer/index.html").is_file()
     assert "T &lt;1&gt;" in (report / "traces/index.html").read_text()
 
 
 @pytest.mark.usefixtures("allure")
-def test_the_projects_own_configuration_is_used(results: Path, tmp_path: Path) -> None:
-    (results / "allurerc.mjs").write_text("export default {}")
-    build_report(results, tmp_path / "report")
+def test_what_is_broken_is_named_and_does_not_reach_allure(results: Path, tmp_path: Path) -> None:
+    (results / "half-result.json").write_text('{"uuid": "h", "na')
+    (results / "evil.mjs").write_text("process.exit(1)")
+    built = build_report(results, tmp_path / "report", project=tmp_path)
+    assert [line.split(":")[0] for line in built.left_out] == ["evil.mjs", "half-result.json"]
+    assert not (tmp_path / "report/seen/half-result.json").exists()
+
+
+@pytest.mark.usefixtures("allure")
+def test_history_is_kept_and_a_run_counts_once(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = json.loads((results / "a-result.json").read_text())["start"]
+    monkeypatch.setenv("POINT", json.dumps({"testResults": {"h-a": {"start": start}}}))
+    for _ in range(2):
+        build_report(results, tmp_path / "report", project=tmp_path)
+    history = tmp_path / ".harness/allure-history.jsonl"
+    assert len(history.read_text().splitlines()) == 1
+    for path in results.glob("*-result.json"):
+        path.unlink()
+    result(results, "a", 60)
+    build_report(results, tmp_path / "report", project=tmp_path)
+    assert len(history.read_text().splitlines()) == 2
+
+
+@pytest.mark.usefixtures("allure_2")
+def test_allure_2_keeps_its_history_and_has_its_categories(results: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        build_report(results, tmp_path / "report", project=tmp_path)
+    assert (tmp_path / "report/history/trend").read_text() == "run\n"
+    assert "Timeouts" in (tmp_path / "report/seen/categories.json").read_text()
+    result(results, "b", 60)
+    build_report(results, tmp_path / "report", project=tmp_path)
+    assert (tmp_path / "report/history/trend").read_text() == "run\nrun\n"
+
+
+@pytest.mark.usefixtures("allure_2")
+def test_allure_2_makes_one_file_too(results: Path, tmp_path: Path) -> None:
+    build_report(results, tmp_path / "report", Wanted(single_file=True), project=tmp_path)
+    assert (tmp_path / "report/arguments").read_text().split()[-1] == "--single-file"
+    assert not (tmp_path / ".harness").exists()
+
+
+@pytest.mark.usefixtures("allure")
+def test_the_projects_own_configuration_is_used_and_that_among_results_is_not_run(
+    results: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "allurerc.mjs").write_text("export default {}")
+    (results / "allurerc.mjs").write_text("process.exit(1)")
+    built = build_report(results, tmp_path / "report", project=tmp_path)
     assert (tmp_path / "report/seen/allurerc.mjs").read_text() == "export default {}"
+    assert built.left_out == ("allurerc.mjs: a program, which is not run; a project's own stands in its folder",)
 
 
 @pytest.mark.usefixtures("allure")
 def test_a_single_file_has_nothing_beside_it(results: Path, tmp_path: Path) -> None:
-    report = build_report(results, tmp_path / "report", single_file=True).parent
+    report = build_report(results, tmp_path / "report", Wanted(single_file=True), project=tmp_path).index.parent
     assert "singleFile: true" in (report / "seen/allurerc.mjs").read_text()
     assert not (report / "trace-viewer").exists()
 
 
 @pytest.mark.usefixtures("allure")
 def test_an_old_report_is_deleted_first(results: Path, tmp_path: Path) -> None:
-    build_report(results, tmp_path / "report")
+    build_report(results, tmp_path / "report", project=tmp_path)
     (tmp_path / "report/stale.html").write_text("")
-    build_report(results, tmp_path / "report")
+    build_report(results, tmp_path / "report", project=tmp_path)
     assert not (tmp_path / "report/stale.html").exists()
 
 
@@ -103,45 +158,30 @@ def test_other_peoples_folders_are_not_deleted(results: Path, tmp_path: Path) ->
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("x")
     with pytest.raises(ReportError, match="holds no report"):
-        build_report(results, tmp_path / "mine")
+        build_report(results, tmp_path / "mine", project=tmp_path)
     with pytest.raises(ReportError, match="the results themselves"):
-        build_report(results, tmp_path)
+        build_report(results, tmp_path, project=tmp_path)
     assert (tmp_path / "mine/thesis.txt").exists()
 
 
 def test_no_results(tmp_path: Path) -> None:
     with pytest.raises(ReportError, match="--alluredir"):
         build_report(tmp_path / "nothing", tmp_path / "report")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad/x-result.json").write_text("{")
+    with pytest.raises(ReportError, match=r"x-result\.json: not JSON"):
+        build_report(tmp_path / "bad", tmp_path / "report")
 
 
 def test_allure_fails(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = program(tmp_path / "bad", "echo 'TypeError: no' >&2; exit 1")
-    monkeypatch.setattr(html, "allure_command", lambda project, say: bad)
+    monkeypatch.setattr(html, "find_allure", lambda project, say, major: Allure(bad, "3.18.0"))
     with pytest.raises(ReportError, match="TypeError: no"):
-        build_report(results, tmp_path / "report")
-
-
-def test_trace_files_stay_inside(results: Path) -> None:
-    attached = [{"type": TRACE, "source": "../t-attachment.zip"}, {"type": TRACE, "source": "gone.zip"}]
-    (results / "c-result.json").write_text(json.dumps({"attachments": attached}))
-    (results / "d-result.json").write_text("no json")
-    assert [trace.file for trace in trace_files(results)] == ["t-attachment.zip"]
+        build_report(results, tmp_path / "report", project=tmp_path)
+    assert not (tmp_path / ".harness").exists()
 
 
 def test_playwright_has_a_viewer() -> None:
     folder = viewer_folder()
     assert folder is not None
     assert (folder / "sw.bundle.js").is_file()
-
-
-def test_the_server_serves_this_machine_alone(tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text("hello")
-    with report_server(tmp_path) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
-        connection.request("GET", "/")
-        reply = connection.getresponse()
-        assert (reply.read(), reply.headers["Cache-Control"]) == (b"hello", "no-store")
-        connection.close()
-        server.shutdown()
-    assert server.server_address[0] == "127.0.0.1"

@@ -93,7 +93,7 @@ def alive(pid: int) -> bool:
     return False
 
 
-def eventually(check: Callable[[], object], seconds: float = 20) -> bool:
+def eventually(check: Callable[[], object], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if check():

@@ -34,7 +34,7 @@ def test_what_runs_is_used_at_once(make: Make, port: int, run: Any) -> None:
     run(str(PROGRAM), str(port), stdout=-3)
     assert eventually(lambda: listens(port))
     services = make(settings(port))
-    assert start(services) < 2
+    assert start(services) < 10
     assert services.started == ()
 
 
@@ -93,7 +93,7 @@ def test_it_starts_and_never_answers(make: Make, port: int) -> None:
     begun = time.monotonic()
     with pytest.raises(Failed, match=r"was not ready within 0\.8 s"):
         asyncio.run(services.start())
-    assert 0.8 <= time.monotonic() - begun < 5
+    assert 0.8 <= time.monotonic() - begun < 15
     assert services.states == {"site": "down"}
     assert programs(port) == []
 

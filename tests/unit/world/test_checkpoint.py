@@ -286,7 +286,9 @@ WRITES = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(before=WRITES, after=WRITES)
 def test_whatever_is_written_is_undone(
     project: Path, environment: EnvironmentServer, before: list[Any], after: list[Any]

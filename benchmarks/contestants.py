@@ -1,0 +1,97 @@
+"""Those who do one task after the other in this process: raw Playwright, and the harness as it records."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from playwright.async_api import Browser, async_playwright
+
+from benchmarks import raw
+from benchmarks.ground import Ground, our_project
+from benchmarks.traffic import TRAFFIC
+from benchmarks.workload import Job
+from harness.compile import compile_plan
+from harness.settings import Recording, load_settings
+from harness.spec.load import load_file
+from harness.sync import LoopThread
+from harness.wiring import SyncHarness
+
+RAW = "raw"
+RECORDINGS: tuple[Recording, ...] = ("minimal", "auto")
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """`do` does a job, and raises RuntimeError when it does not come out as it should."""
+
+    name: str
+    do: Callable[[Job], None]
+
+    def timed(self, job: Job) -> float:
+        """Seconds."""
+        began = time.perf_counter()
+        self.do(job)
+        return time.perf_counter() - began
+
+    def messages(self, job: Job) -> int:
+        """How often Playwright's driver is asked something."""
+        before = TRAFFIC.sent
+        self.do(job)
+        return TRAFFIC.sent - before
+
+
+@contextmanager
+def contestants(ground: Ground, work: Sequence[Job]) -> Iterator[dict[str, Contestant]]:
+    """All of them, by name; each has its own browser. They have done each job once: what is made once is made."""
+    project = our_project(ground, work)
+    with ExitStack() as stack:
+        found = [stack.enter_context(_raw(ground))]
+        found += [stack.enter_context(_ours(ground, project, recording)) for recording in RECORDINGS]
+        for contestant in found:
+            for job in work:
+                contestant.do(job)
+        yield {each.name: each for each in found}
+
+
+@contextmanager
+def _raw(ground: Ground) -> Iterator[Contestant]:
+    loop = LoopThread()
+    manager = async_playwright()
+    playwright = loop.call(manager.start())
+    browser: Browser = loop.call(playwright.chromium.launch(executable_path=ground.executable, args=ground.args))
+
+    def do(job: Job) -> None:
+        if loop.call(raw.task(browser, job, ground.agent)) is job.fails:
+            raise RuntimeError(f"raw: {job.name} did not end as it should")
+
+    yield Contestant(RAW, do)
+    loop.call(browser.close())
+    loop.call(playwright.stop())
+    loop.close()
+
+
+@contextmanager
+def _ours(ground: Ground, project: Path, recording: Recording) -> Iterator[Contestant]:
+    """In this process, by what pytest and the CLI go by."""
+    browser = {"executable": str(ground.executable)}
+    settings = load_settings(project, recording=recording, browser=browser, artifacts=Path("errors"))
+    harness = SyncHarness(settings)
+    loaded: dict[str, Any] = {}
+
+    def do(job: Job) -> None:
+        if job.name not in loaded:
+            loaded[job.name] = load_file(project / "tasks" / f"{job.name}.task.yaml")
+        plan = compile_plan(loaded[job.name], settings=settings, run_id=harness.run_id)
+        result = harness.run(plan, lambda _event: None)
+        if (result.failure is not None) is not job.fails:
+            raise RuntimeError(f"{recording}: {job.name} did not end as it should: {result.failure}")
+
+    try:
+        yield Contestant(cast("str", recording), do)
+    finally:
+        harness.close()

@@ -1,0 +1,111 @@
+"""The statistics of the benchmarks. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
+DRAWS = 2000
+"""Of the bootstrap."""
+SEED = 1
+Z = 1.959963984540054
+"""Of the normal distribution, for 95 %."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """What was measured of one thing: the median, and the least and the most."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Spread:
+        """Raises ValueError when there are none."""
+        if not values:
+            raise ValueError("nothing was measured")
+        return cls(statistics.median(values), min(values), max(values), len(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure worked out of what was measured, with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Cost of a task by its number of steps: `intercept` for the task, `slope` for each step."""
+
+    slope: float
+    intercept: float
+
+    @classmethod
+    def through(cls, points: Sequence[tuple[float, float]], weights: Sequence[float] | None = None) -> Line:
+        """Least squares; `weights` say how much each point counts. Raises ValueError when all have the same x."""
+        weighed = list(zip(points, weights or [1.0] * len(points), strict=True))
+        total = sum(weight for _, weight in weighed)
+        x_mean = sum(weight * x for (x, _), weight in weighed) / total
+        y_mean = sum(weight * y for (_, y), weight in weighed) / total
+        width = sum(weight * (x - x_mean) ** 2 for (x, _), weight in weighed)
+        if not width:
+            raise ValueError("a line needs two different sizes")
+        slope = sum(weight * (x - x_mean) * (y - y_mean) for (x, y), weight in weighed) / width
+        return cls(slope, y_mean - slope * x_mean)
+
+
+Round = Mapping[int, float]
+"""Number of steps -> seconds of the task."""
+
+
+def line_of(rounds: Sequence[Round]) -> Line:
+    """Through the medians, so that one round in which the machine was busy does not count.
+
+    What is measured varies with its size: small tasks count for more, by the square.
+    """
+    sizes = sorted(rounds[0])
+    points = [(size, statistics.median(each[size] for each in rounds)) for size in sizes]
+    return Line.through(points, [1 / size**2 for size in sizes])
+
+
+def paired(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
+    """Median of the ratio ours / theirs, round by round: what slows a whole round falls out."""
+    ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
+    return resampled(ratios, statistics.median)
+
+
+def resampled(rounds: Sequence[T], figure: Callable[[Sequence[T]], float]) -> Estimate:
+    """A figure of the rounds, with the interval that bootstrapping the rounds gives; always the same one."""
+    random, count = Random(SEED), len(rounds)
+    drawn = sorted(figure(random.choices(rounds, k=count)) for _ in range(DRAWS if count > 1 else 1))
+    return Estimate(figure(rounds), drawn[int(0.025 * (len(drawn) - 1))], drawn[int(0.975 * (len(drawn) - 1))])
+
+
+def trend(points: Sequence[tuple[float, float]]) -> Estimate:
+    """Slope of a line through the points, with its interval. Raises ValueError for fewer than three points."""
+    if len(points) < 3:
+        raise ValueError("a trend needs three points")
+    line, free = Line.through(points), len(points) - 2
+    mean = statistics.fmean(x for x, _ in points)
+    spread = sum((x - mean) ** 2 for x, _ in points)
+    residue = sum((y - line.intercept - line.slope * x) ** 2 for x, y in points)
+    half = student(free) * (residue / free / spread) ** 0.5
+    return Estimate(line.slope, line.slope - half, line.slope + half)
+
+
+def student(free: int) -> float:
+    """The 97.5 % point of Student's t distribution, by degrees of freedom."""
+    if free <= 2:
+        return (12.706, 4.303)[free - 1]
+    first, second = (Z**3 + Z) / 4, (5 * Z**5 + 16 * Z**3 + 3 * Z) / 96
+    third = (3 * Z**7 + 19 * Z**5 + 17 * Z**3 - 15 * Z) / 384
+    return Z + first / free + second / free**2 + third / free**3

@@ -1,0 +1,62 @@
+"""The processes of a run: how much memory, how many files; and which are left when it is over."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+MARK = "BENCH_RUN"
+"""In the environment of every process of a run."""
+ENDING = 5.0
+"""Seconds that a process may take to be gone after its run."""
+
+
+def sample(pid: int) -> dict[str, float]:
+    """Of a process and all below it: MiB of python, driver and browser; open files of `pid` itself, processes, temp files."""
+    root = psutil.Process(pid)
+    found = {"python": 0.0, "driver": 0.0, "browser": 0.0, "processes": 0.0}
+    for process in (root, *root.children(recursive=True)):
+        try:
+            name, size = process.name(), process.memory_info().rss / 2**20
+        except psutil.NoSuchProcess:
+            continue
+        found["driver" if "node" in name else "browser" if _of_browser(name) else "python"] += size
+        found["processes"] += 1
+    temp = sum(1 for _ in Path(os.environ.get("TMPDIR", "/nonexistent")).rglob("*"))
+    found["total"] = found["python"] + found["driver"] + found["browser"]
+    return {**found, "files": float(root.num_fds()), "temp": float(temp)}
+
+
+def _of_browser(name: str) -> bool:
+    return "chrom" in name or "headless_shell" in name
+
+
+def browsers(pid: int) -> Iterator[psutil.Process]:
+    """The browsers below a process; not the processes that they have themselves."""
+    for process in psutil.Process(pid).children(recursive=True):
+        try:
+            if _of_browser(process.name()) and not any(part.startswith("--type=") for part in process.cmdline()):
+                yield process
+        except psutil.NoSuchProcess:
+            continue
+
+
+def left(run: str) -> list[str]:
+    """What still runs of a run, ENDING seconds after it at the latest: pid and command line."""
+    until = time.monotonic() + ENDING
+    while (found := list(_marked(run))) and time.monotonic() < until:
+        time.sleep(0.05)
+    return found
+
+
+def _marked(run: str) -> Iterator[str]:
+    for process in psutil.process_iter():
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == run:
+                yield f"{process.pid} {' '.join(process.cmdline())[:120]}"
+        except psutil.Error:
+            continue

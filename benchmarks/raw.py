@@ -1,0 +1,99 @@
+"""The rival that has nothing around it: Playwright's async API, a context for each task, nothing recorded.
+
+As a program: `python -m benchmarks.raw FILE` does the work of a file, so many tasks at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, assert_never
+
+from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Error as PlaywrightError
+
+from benchmarks.workload import MISSING, PATIENCE, Act, Job, from_json
+
+
+async def do(page: Page, act: Act) -> None:
+    """One step, as the documentation of Playwright writes it."""
+    match act.kind:
+        case "open":
+            await page.goto(act.target)
+        case "fill":
+            await page.locator(act.target).fill(act.value)
+        case "press":
+            await page.locator(act.target).press(act.value)
+        case "wait":
+            await page.locator(act.target).first.wait_for()
+        case "click":
+            await page.locator(act.target).click(timeout=PATIENCE * 1000 if act.target == MISSING else None)
+        case "text":
+            await expect(page.locator(act.target)).to_have_text(act.value)
+        case _:
+            assert_never(act.kind)
+
+
+async def task(browser: Browser, job: Job, agent: str) -> bool:
+    """A context, a page, all steps, and everything closed; whether it passed."""
+    context = await browser.new_context(
+        user_agent=f"{agent} harness-world/raw-{os.getpid()}-{job.name}",
+        viewport={"width": 1280, "height": 720},
+    )
+    try:
+        page = await context.new_page()
+        for act in job.steps:
+            await do(page, act)
+    except (PlaywrightError, AssertionError):
+        return False
+    finally:
+        await context.close()
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the program is to do."""
+
+    work: tuple[Job, ...]
+    at_once: int
+    executable: str
+    args: list[str]
+    agent: str
+
+
+async def all_of(order: Order) -> dict[str, Any]:
+    """Do it; as a witness tells of pytest."""
+    began = time.time()
+    results: dict[str, list[dict[str, str]]] = {}
+    waiting = list(reversed(order.work))
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=order.executable, args=order.args)
+
+        async def worker() -> None:
+            while waiting:
+                job = waiting.pop()
+                passed = await task(browser, job, order.agent)
+                results[job.name] = [{"outcome": "passed" if passed else "failed"}]
+
+        await asyncio.gather(*(worker() for _ in range(order.at_once)))
+        ended = time.time()
+        await browser.close()
+    return {"began": began, "ended": ended, "results": results}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """The file is JSON; the result goes where a witness would write it."""
+    document = json.loads(Path(arguments[0]).read_text("utf-8"))
+    order = Order(from_json(document.pop("work")), **document)
+    Path(os.environ["BENCH_WITNESS"]).write_text(json.dumps(asyncio.run(all_of(order))), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

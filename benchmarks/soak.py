@@ -1,0 +1,154 @@
+"""`make soak`, `python -m benchmarks.soak`: many at once end as one after the other, and a long run loses nothing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import suites
+from benchmarks.figures import Estimate, trend
+from benchmarks.ground import Ground, ground, our_project
+from benchmarks.playing import ALONE, OURS, Played, pytest
+from benchmarks.witness import EVERY, KILL
+from benchmarks.workload import jobs
+
+FACTS = ("final_state", "code", "step_index", "steps_completed")
+Facts = Mapping[str, tuple[Any, ...]]
+MOST = 20
+"""Differences that are shown."""
+LONG_STEPS = 3
+GROWTH = 10.0
+"""Open files, processes and temporary files that 1,000 tasks may add; a browser that is killed right now has few."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """What is run again and again."""
+
+    name: str
+    folder: Path
+    arguments: tuple[str, ...]
+
+    def run(self, workers: int, environment: Mapping[str, str] | None = None) -> Played:
+        """So many tasks at once."""
+        given = ("tasks", "-q", *OURS, *ALONE, *self.arguments, "--task-workers", str(workers))
+        return pytest(self.folder, *given, environment=environment, keep=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0: nothing differed, nothing was lost or left."""
+    chosen = _parser().parse_args(arguments)
+    with ground() as here:
+        wrong = [*_equal(here, chosen), *_long(here, chosen)]
+    print(f"\n{len(wrong)} wrong", *wrong[:MOST], sep="\n  ")
+    return int(bool(wrong))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
+    add = parser.add_argument
+    add("--times", type=int, default=20, help="runs of many at once for each suite (default 20; 0 leaves this out)")
+    add("--workers", type=int, default=4, help="tasks at once (default 4)")
+    add("--suite", action="append", choices=("shipped", "generated", "faults"), help="which suites; all by default")
+    add("--tasks", type=int, default=24, help="walks through the shop in the generated suite (default 24)")
+    add("--long", type=int, default=1000, help="tasks of the long run (default 1000; 0 leaves this out)")
+    add("--kill-every", type=int, default=100, help="tasks after which the browser is killed (default 100)")
+    return parser
+
+
+def _equal(here: Ground, chosen: argparse.Namespace) -> Iterator[str]:
+    """What differs from the serial run of the same suite."""
+    for suite in _suites(here, chosen) if chosen.times else ():
+        serial = suite.run(1)
+        expected = facts(suite.folder, serial)
+        yield from (f"{suite.name}, serial: {found}" for found in disorder(serial, len(expected)))
+        print(f"{suite.name}: {len(expected)} tasks one after the other in {serial.whole:.1f} s", flush=True)
+        for number in range(1, chosen.times + 1):
+            played = suite.run(chosen.workers)
+            found = [*differences(expected, facts(suite.folder, played)), *disorder(played, len(expected))]
+            print(f"  {number:3} {played.whole:6.1f} s  {'equal' if not found else '; '.join(found[:3])}", flush=True)
+            yield from (f"{suite.name}, run {number}: {each}" for each in found)
+
+
+def _suites(here: Ground, chosen: argparse.Namespace) -> Iterator[Suite]:
+    executable = ("--browser-executable", str(here.executable))
+    makers: dict[str, Callable[[Path], object]] = {
+        "shipped": suites.shipped,
+        "generated": lambda folder: suites.generated(folder, chosen.tasks),
+        "faults": suites.shipped,
+    }
+    for name in chosen.suite or makers:
+        folder = suites.project(here.temp, name)
+        makers[name](folder)
+        yield Suite(name, folder, (*executable, *(("--faults", suites.CAMPAIGN) if name == "faults" else ())))
+
+
+def facts(folder: Path, played: Played) -> Facts:
+    """Node id -> what must not depend on how many run at once: outcome, ending, and the kinds of warnings."""
+    document = json.loads((folder / ".harness" / "last-run.json").read_text("utf-8"))
+    records = {each["task_id"]: each for each in document["results"]}
+    return {
+        node: (each[-1]["outcome"], *_told(records.get(node.partition("::")[2])))
+        for node, each in played.document.get("results", {}).items()
+    }
+
+
+def _told(record: Mapping[str, Any] | None) -> tuple[Any, ...]:
+    """Of a task that was skipped there is no record."""
+    if record is None:
+        return ()
+    return (*(record[name] for name in FACTS), tuple(sorted({each["type"] for each in record["warnings"]})))
+
+
+def differences(expected: Facts, found: Facts) -> list[str]:
+    return [
+        f"{node.partition('::')[2] or node}: {expected.get(node, 'no result')} became {found.get(node, 'no result')}"
+        for node in sorted({*expected, *found})
+        if expected.get(node) != found.get(node)
+    ]
+
+
+def disorder(played: Played, tasks: int) -> Iterator[str]:
+    """Tasks without a result or with several, and what is left running or lying about."""
+    results = played.document.get("results", {})
+    if len(results) != tasks or not results:
+        yield f"{len(results)} of {tasks} tasks have a result: {played.output[-300:]}"
+    yield from (f"{node} has {len(each)} results" for node, each in results.items() if len(each) != 1)
+    yield from (f"left: {each}" for each in played.leftovers)
+
+
+def _long(here: Ground, chosen: argparse.Namespace) -> Iterator[str]:
+    """Very many small tasks, and every now and then no browser."""
+    if not chosen.long:
+        return
+    folder = our_project(here, jobs(chosen.long, LONG_STEPS))
+    every = max(1, chosen.long // 50)
+    suite = Suite("long", folder, ("--browser-executable", str(here.executable)))
+    played = suite.run(chosen.workers, {EVERY: str(every), KILL: str(chosen.kill_every)})
+    print(f"long run: {chosen.long} tasks in {played.whole:.1f} s, {played.document.get('killed')} browsers killed")
+    found = [*disorder(played, chosen.long), *_lost(played), *_grown(played.document.get("samples", []))]
+    yield from (f"long run: {each}" for each in found)
+
+
+def _lost(played: Played) -> Iterator[str]:
+    for node, each in played.document.get("results", {}).items():
+        if each[-1]["outcome"] != "passed":
+            yield f"{node}: {each[-1]}"
+
+
+def _grown(samples: Sequence[Mapping[str, float]]) -> Iterator[str]:
+    for name in ("files", "processes", "temp") if len(samples) > 5 else ():
+        slope = trend([(each["tasks"], each[name]) for each in samples])
+        grown = Estimate(*(1000 * value for value in (slope.value, slope.low, slope.high)))
+        print(f"  {name}: {grown.value:+.2f} ({grown.low:+.2f} .. {grown.high:+.2f}) by 1,000 tasks")
+        if grown.low > GROWTH:
+            yield f"{name} grow: {grown.value:+.1f} by 1,000 tasks"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,81 @@
+"""Suites whose results must not depend on how many tasks run at once."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks.ground import ROOT, table_of_hosts
+from benchmarks.workload import BLOCK, SHOP, jobs, task_spec
+from harness.demo.sites import HOSTS
+
+CAMPAIGN = "tasks/campaigns/e2e.faults.yaml"
+OPEN = {"act": "open", "url": SHOP}
+
+
+def project(temp: Path, name: str) -> Path:
+    """An empty project that starts demo sites of its own, on ports that are free now."""
+    folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=temp))
+    base = free_ports(len(HOSTS))
+    hosts = {host: base + number for number, host in enumerate(HOSTS)}
+    (folder / "pyproject.toml").write_text(table_of_hosts(hosts, channel=True), "utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    return folder
+
+
+def free_ports(count: int) -> int:
+    """The first of so many ports in a row on which nobody listens."""
+    while True:
+        base = random.randrange(20_000, 30_000)
+        if all(map(_free, range(base, base + count))):
+            return base
+
+
+def _free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def shipped(folder: Path) -> None:
+    """The tasks of this repository."""
+    shutil.copytree(ROOT / "tasks", folder / "tasks")
+
+
+def generated(folder: Path, count: int) -> None:
+    """So many walks through the shop, one in eight of which fails; and tasks that are tied to each other."""
+    place = folder / "tasks"
+    place.mkdir()
+    specs = [task_spec(job) for job in jobs(count, len(BLOCK), count // 8)]
+    for spec in (*specs, *_tied()):
+        (place / f"{spec['task_id']}.task.json").write_text(json.dumps(spec, indent=1), "utf-8")
+
+
+def _tied() -> list[dict[str, Any]]:
+    """Dependants, an episode, one that heals, one that kills the browser."""
+    remembering = {"act": "wait", "value": 0.1, "remember": {"seen": "'yes'"}}
+    healing = {"strategy": "try_fallback_selector", "wait_seconds": 1, "fallback_selectors": {"#gone": ["#search-box"]}}
+    return [
+        _small("X-1-FAILS", success_criteria=["title() == 'Nothing'"]),
+        _small("X-2-WANTS-IT", dependencies=["X-1-FAILS"]),
+        _small("X-3-FIRST", episode_id="E-1", steps=[remembering]),
+        _small("X-4-SECOND", episode_id="E-1", success_criteria=["mem('seen') == 'yes'"]),
+        _small(
+            "X-5-HEALS",
+            steps=[OPEN, {"act": "click", "selector": "#gone"}],
+            error_recovery={"on_element_not_found": healing},
+        ),
+        _small("X-6-KILLS", faults=[{"kind": "browser_kill", "step": 1}], steps=[OPEN, OPEN]),
+    ]
+
+
+def _small(task_id: str, **spec: Any) -> dict[str, Any]:
+    return {"task_id": task_id, "goal": f"goal of {task_id}", "timeout": 120, "steps": [OPEN], **spec}

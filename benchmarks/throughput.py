@@ -1,0 +1,120 @@
+"""Many tasks, some of which fail and are fully recorded: against pytest-playwright, and against raw Playwright."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.figures import Spread, paired
+from benchmarks.ground import Ground, our_project, their_project
+from benchmarks.playing import ALONE, OURS, THEIRS, Played, play, pytest
+from benchmarks.raw import Order
+from benchmarks.steps import turned
+from benchmarks.table import Bound, Row
+from benchmarks.workload import Job, as_json, jobs
+
+AUTO = ("--task-workers", "auto")
+TWO = ("-n", "2")
+PEER = "pytest-playwright -n 2"
+VARIANTS: dict[str, tuple[str, ...]] = {
+    "auto, --task-workers auto": ("--recording", "auto", *AUTO, *ALONE),
+    "minimal, --task-workers auto": ("--recording", "minimal", *AUTO, *ALONE),
+    "auto, -n 2 --task-workers auto": ("--recording", "auto", *AUTO, *TWO),
+    "minimal, -n 2 --task-workers auto": ("--recording", "minimal", *AUTO, *TWO),
+}
+"""Of ours."""
+BEST = 2
+"""So many numbers of raw tasks at once are taken into the rounds: those that were best when all were tried."""
+AGAINST_PEER, AGAINST_RAW = Bound(2.5, at_least=True), Bound(0.8, at_least=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much work."""
+
+    tasks: int
+    steps: int
+    failing: int
+
+    @property
+    def work(self) -> tuple[Job, ...]:
+        return jobs(self.tasks, self.steps, self.failing)
+
+    def fault(self, played: Played) -> str:
+        """What is wrong with a run; empty: nothing."""
+        wanted = {"passed": self.tasks - self.failing, "failed": self.failing}
+        if played.outcomes == {name: count for name, count in wanted.items() if count}:
+            return ""
+        return f"ended as {played.outcomes or 'nothing'}, not {wanted}: {played.output[-300:]}"
+
+
+Run = Callable[[], Played]
+
+
+def measured(ground: Ground, rounds: int, size: Size, at_once: Sequence[int]) -> list[Row]:
+    """Everybody in every round, each time in a folder of the same work."""
+    ours = our_project(ground, size.work)
+    runs: dict[str, Run] = {name: _ours(ground, ours, arguments) for name, arguments in VARIANTS.items()}
+    runs[PEER] = _peer(ground, size)
+    tried = {number: _raw(ground, size, number) for number in at_once}
+    first = {number: run().work for number, run in tried.items()}
+    print(f"raw Playwright, seconds by tasks at once: { {n: round(s, 1) for n, s in first.items()} }", flush=True)
+    best = sorted(first, key=lambda number: first[number])[:BEST]
+    runs |= {f"raw {number}": tried[number] for number in best}
+    played: dict[str, list[Played]] = {name: [] for name in runs}
+    for number in range(rounds):
+        for name in turned(list(runs), number):
+            played[name].append(runs[name]())
+    return rows(played, size)
+
+
+def _ours(ground: Ground, folder: Path, arguments: Sequence[str]) -> Run:
+    executable = ("--browser-executable", str(ground.executable))
+    return lambda: pytest(folder, "tasks", "-q", *OURS, *executable, *arguments)
+
+
+def _peer(ground: Ground, size: Size) -> Run:
+    folder = their_project(ground, size.work)
+    recording = ("--tracing", "retain-on-failure", "--screenshot", "only-on-failure")
+    return lambda: pytest(folder, "tests", "-q", *THEIRS, *TWO, *recording)
+
+
+def _raw(ground: Ground, size: Size, at_once: int) -> Run:
+    folder = ground.folder("raw")
+    order = asdict(Order((), at_once, str(ground.executable), ground.args, ground.agent))
+    (folder / "order.json").write_text(json.dumps({**order, "work": as_json(size.work)}), "utf-8")
+    return lambda: play(("-m", "benchmarks.raw", "order.json"), folder)
+
+
+def rows(played: dict[str, list[Played]], size: Size) -> list[Row]:
+    """Tasks a minute, by the whole process and without its start; rounds of the best raw number at once count."""
+    raw = [name for name in played if name.startswith("raw ")]
+    found = []
+    for part in ("whole", "work"):
+        speed = {name: [_speed(each, part, size) for each in runs] for name, runs in played.items()}
+        fastest = [max(speeds) for speeds in zip(*(speed[name] for name in raw), strict=True)]
+        for name in VARIANTS:
+            wrong = next(filter(None, map(size.fault, (*played[name], *played[PEER]))), "")
+            found.append(_row(part, name, speed[name], PEER, speed[PEER], wrong))
+        for name in VARIANTS:
+            wrong = next(filter(None, (size.fault(each) for key in (name, *raw) for each in played[key])), "")
+            found.append(_row(part, name, speed[name], "raw", fastest, wrong))
+    return found
+
+
+def _speed(played: Played, part: str, size: Size) -> float:
+    seconds = played.whole if part == "whole" else played.work
+    return 60 * size.tasks / seconds
+
+
+def _row(part: str, name: str, ours: list[float], rival: str, theirs: list[float], wrong: str) -> Row:
+    """The bounds are for one process, by its whole time; raw records nothing, so it is there for `minimal`."""
+    judged = part == "whole" and "-n 2" not in name
+    bound = None
+    if judged:
+        bound = AGAINST_PEER if rival == PEER and name.startswith("auto") else None
+        bound = AGAINST_RAW if rival == "raw" and name.startswith("minimal") else bound
+    where = "3. tasks a minute, whole process" if part == "whole" else "3. tasks a minute, without start-up"
+    return Row(where, f"{name} / {rival}", "/min", Spread.of(ours), Spread.of(theirs), paired(ours, theirs), bound, wrong)

@@ -1,0 +1,34 @@
+"""Counts what is asked of Playwright's driver: a figure that no busy machine changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from playwright._impl.connection import Connection
+
+
+class Traffic:
+    """Of all connections of this process, from the moment it is counted."""
+
+    def __init__(self) -> None:
+        self.sent = 0
+        self.methods: Counter[str] = Counter()
+        self._counts = False
+
+    def count(self) -> None:
+        """From now on, once and for all."""
+        if self._counts:
+            return
+        self._counts = True
+        inner: Any = Connection.send_message_to_server
+
+        def counted(connection: Connection, owner: Any, method: str, *rest: Any, **named: Any) -> Any:
+            self.sent += 1
+            self.methods[method] += 1
+            return inner(connection, owner, method, *rest, **named)
+
+        Connection.send_message_to_server = counted  # type: ignore[method-assign]
+
+
+TRAFFIC = Traffic()

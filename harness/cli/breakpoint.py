@@ -1,0 +1,100 @@
+"""Runs a task up to a step, and stops there with its page open.
+
+Asking for the next step is the one thing that the engine waits for without a limit, and the agent is who is asked: so
+the agent that plays the steps back waits in its turn, while browser, sites and faults go on as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from harness.agents.registry import Agents, TaskAgent
+from harness.agents.source import Source
+from harness.failure import Failed, Failure
+from harness.plan import Plan
+from harness.ports import Observe
+from harness.record import History, TaskResult
+from harness.resilience.breaker import Breaker
+from harness.settings import Settings
+from harness.spec.steps import Step
+from harness.sync import Caller, LoopThread
+from harness.wiring import Harness
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where to stop: before the step of that number of the plan `key`; the number of steps: before the criteria."""
+
+    key: str
+    index: int
+    reached: Callable[[str], Awaitable[None]]
+    """Called with the page's address; the task goes on to its end when it returns."""
+
+
+class StoppingAgents(Agents):
+    """Those of the project; whoever plays steps back stops."""
+
+    def __init__(self, settings: Settings, stop: Stop) -> None:
+        super().__init__(settings.agents, settings.root)
+        self._stop = stop
+
+    def agent(self, name: str | None) -> TaskAgent:
+        """As of `Agents`."""
+        if name is not None:
+            self.source(name)
+        return StoppingAgent(self.source, self._breaker, self._stop)
+
+
+class StoppingAgent(TaskAgent):
+    """Plays the steps back; in place of the one to stop at it waits, and ends the task."""
+
+    def __init__(self, source: Callable[[str], Source], breaker: Callable[[str], Breaker | None], stop: Stop) -> None:
+        super().__init__(source, breaker)
+        self._stop = stop
+
+    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+        """As of `TaskAgent`. Raises Failed where the replay is over."""
+        if plan.key != self._stop.key or len(history) < self._stop.index:
+            return await super().propose(plan, history, observe)
+        await self._stop.reached(await _address(observe))
+        raise Failed(Failure("INTERRUPTED", f"The replay stopped before step {self._stop.index}"))
+
+
+async def _address(observe: Observe) -> str:
+    """Empty when the page cannot be looked at."""
+    try:
+        return (await observe()).url
+    except Failed:
+        return ""
+
+
+def replay(
+    plan: Plan, settings: Settings, run_id: str, index: int, pause: Callable[[str], None]
+) -> tuple[TaskResult, bool]:
+    """The result, and whether it came to the step. `pause` is called there, on this thread, with the page's address.
+
+    The evidence is taken after that, and kept under `settings.artifacts`. Raises ValueError or OSError for settings
+    that cannot be met.
+    """
+    there: list[str] = []
+    alone = replace(plan, alternative=None)  # it would run when the replay is over
+
+    async def main(caller: Caller) -> TaskResult:
+        async def reached(address: str) -> None:
+            there.append(address)
+            await caller.call(partial(pause, address))
+
+        harness = Harness(settings, run_id)
+        harness.agents = StoppingAgents(settings, Stop(plan.key, index, reached))
+        try:
+            return await harness.run(alone, caller)
+        finally:
+            await harness.close()
+
+    loop = LoopThread()
+    try:
+        return loop.run(main, lambda _: None), bool(there)
+    finally:
+        loop.close()

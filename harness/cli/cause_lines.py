@@ -1,0 +1,82 @@
+"""The causes of a run's failures, a line each, and as a document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from harness.cli.failed_tasks import FailedTasks
+from harness.reporting.table import shortened
+from harness.reporting.visible import printable
+from harness.triage import Cause
+from harness.triage.first_look import first_look
+
+FEW = 3
+"""Tasks that a line names."""
+NARROWEST, WIDEST = 30, 90
+"""Columns for what happened."""
+
+
+def lines(found: FailedTasks, causes: Sequence[Cause], width: int) -> Iterator[str]:
+    """What the run comes to, then a line for each cause."""
+    yield _headline(found, causes)
+    code = max((len(cause.code or "-") for cause in causes), default=0)
+    for cause in causes:
+        start = f"{cause.count:>4}  {printable(cause.code) or '-':<{code}}  "
+        rest = f"  [{tasks(cause)}]{_new(cause)}  look: {first_look(cause)}"
+        room = min(WIDEST, max(NARROWEST, width - len(start) - len(rest)))
+        yield f"{start}{shortened(cause.what, room)}{rest}"
+
+
+def _headline(found: FailedTasks, causes: Sequence[Cause]) -> str:
+    failed = len(found.troubles)
+    run = f"run {printable(found.run)}: " if found.run else ""
+    of = "" if found.tasks is None else f" of {found.tasks} tasks"
+    expected = f"; {found.expected} failed as expected" if found.expected else ""
+    if not failed:
+        return f"{run}nothing failed{of}{expected}"
+    new = sum(cause.new for cause in causes)
+    newly = f", {new} of them newly" if new else ""
+    several = "1 cause" if len(causes) == 1 else f"{len(causes)} causes"
+    return f"{run}{failed}{of} failed{newly}: {several}{expected}"
+
+
+def tasks(cause: Cause) -> str:
+    """The first few of them."""
+    names = [printable(task.task_id) for task in cause.tasks[:FEW]]
+    more = f" +{cause.count - FEW}" if cause.count > FEW else ""
+    return f"{', '.join(names)}{more}"
+
+
+def _new(cause: Cause) -> str:
+    if not cause.new:
+        return ""
+    return " new" if cause.new == cause.count else f" {cause.new} new"
+
+
+def document(found: FailedTasks, causes: Sequence[Cause]) -> Mapping[str, Any]:
+    """The same as plain JSON, with all tasks."""
+    return {
+        "run": found.run,
+        "tasks": found.tasks,
+        "failed": len(found.troubles),
+        "failed_as_expected": found.expected,
+        "causes": [_of_cause(cause) for cause in causes],
+        "notes": list(found.notes),
+    }
+
+
+def _of_cause(cause: Cause) -> Mapping[str, Any]:
+    return {
+        "count": cause.count,
+        "new": cause.new,
+        "code": cause.code or None,
+        "codes": dict(cause.codes),
+        "what": cause.what,
+        "site": cause.site,
+        "service": cause.service,
+        "selector": cause.selector,
+        "look": first_look(cause),
+        "tasks": [asdict(task) for task in cause.tasks],
+    }

@@ -1,0 +1,64 @@
+"""The kept failures that a command is about: of a task, or in a directory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.cli.ending import fail
+from harness.cli.kept import Kept, UnreadableReportError, cases_of, earlier, is_kept, latest, named, read_kept, task_id
+from harness.cli.project import settings_at
+from harness.reporting.names import shown_path
+from harness.settings import SettingsError
+from harness.spec.problems import did_you_mean
+
+
+def artifacts_root() -> Path:
+    """Where the project keeps failures."""
+    try:
+        return settings_at(Path.cwd()).artifacts
+    except SettingsError as error:
+        fail(str(error))
+
+
+def folders_of(root: Path, run: str | None) -> list[Path]:
+    """Those of an earlier run, else the latest; a run that is not there ends the command."""
+    if run is None:
+        return latest(root)
+    runs = earlier(root)
+    if run not in runs:
+        known = did_you_mean(run, runs) or (f"there are: {', '.join(runs)}" if runs else "no earlier run is kept")
+        fail(f"no run {run!r} under {shown_path(root)}; {known}")
+    return runs[run]
+
+
+def the_failure(task: str, run: str | None, artifacts: Path | None, command: str) -> Kept:
+    """The one that is meant; none, or several, ends the command. `command` stands in the line that says how."""
+    if run is None and is_kept(Path(task)):
+        return readable_or_end(Path(task))
+    root = artifacts or artifacts_root()
+    folders = folders_of(root, run)
+    found = named(folders, task) or cases_of(folders, task)
+    if not found:
+        fail(unknown(root, folders, task, run))
+    if len(found) > 1:
+        fail(f"{task} left {len(found)} directories: {command} DIR, one of {', '.join(map(shown_path, found))}")
+    return readable_or_end(found[0])
+
+
+def readable_or_end(folder: Path) -> Kept:
+    """A directory that cannot be read ends the command."""
+    try:
+        return read_kept(folder)
+    except UnreadableReportError as error:
+        fail(str(error))
+
+
+def unknown(root: Path, folders: list[Path], task: str, run: str | None) -> str:
+    """What is there instead, and whether an earlier run has it."""
+    before = [name for name, kept in earlier(root).items() if run is None and named(kept, task)]
+    if before:
+        return f"{task} left nothing in its last run; an earlier one: harness show {task} --run {before[0]}"
+    names = sorted({name for folder in folders for name in (folder.name, task_id(folder))})
+    older = {folder.name for kept in earlier(root).values() for folder in kept} if run is None else set()
+    hint = did_you_mean(task, [*names, *older]) or (f"there are: {', '.join(names)}" if names else "there are none")
+    return f"no failure of {task!r} under {shown_path(root)}; {hint}"

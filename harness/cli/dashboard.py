@@ -1,0 +1,69 @@
+"""`harness dashboard`: one HTML file about a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.ending import fail
+from harness.cli.project import settings_at
+from harness.settings import SettingsError
+
+if TYPE_CHECKING:
+    from harness.dashboard import Dashboard
+
+PAGE = Path("dashboard.html")
+
+
+def dashboard(
+    run: Annotated[
+        str, typer.Option(help="Which run: last, last-1, or (the beginning of) its id.", metavar="RUN")
+    ] = "last",
+    output: Annotated[
+        Path | None, typer.Option(help=f"Where the page goes; replaced. Default: {PAGE}.", show_default=False)
+    ] = None,
+    open_it: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the data behind the page, and write none.")] = False,
+) -> None:
+    """Write one HTML file about a run: causes, figures, timeline, flaky and healed tasks, trends. It works offline.
+
+    Artifacts are linked relative to the file: keep it beside the folder of artifacts.
+
+    Example: harness dashboard --open
+    """
+    from harness.dashboard import page, with_pictures
+    from harness.reporting.documents import write_text
+    from harness.reporting.names import shown_path
+
+    if as_json and (open_it or output is not None):
+        fail("--json prints the data and writes no page: leave out --output and --open")
+    target = output or PAGE
+    view, root = _view(run, target)
+    if as_json:
+        typer.echo(view.model_dump_json(indent=2))
+        return
+    try:
+        write_text(target, page(with_pictures(view, root)))
+    except OSError as error:
+        fail(f"{shown_path(target)} cannot be written: {error.strerror or error}")
+    typer.echo(f"dashboard: {shown_path(target)}")
+    if open_it:
+        typer.launch(target.absolute().as_uri())
+
+
+def _view(name: str, target: Path) -> tuple[Dashboard, Path]:
+    """Of the run of that name, and the project's folder."""
+    from harness.dashboard import Shelf
+    from harness.dashboard import dashboard as view_of
+    from harness.history import HistoryError, load_run, recent_runs, task_points
+
+    try:
+        settings = settings_at(Path.cwd())
+        root = settings.root.absolute()
+        run = load_run(root, name)
+        shelf = Shelf(root, settings.artifacts.absolute(), target.absolute().parent, {run.run, *run.merged_from})
+        return view_of(run, recent_runs(root), task_points(root), shelf.find), root
+    except (SettingsError, HistoryError) as error:
+        fail(str(error))

@@ -1,0 +1,92 @@
+"""The failures of a run for `harness triage`: of the history, else what they have left under `errors/`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cli.kept import Kept, UnreadableReportError, latest, read_kept
+from harness.history import HistoryError, load_run, task_points
+from harness.history.record import RunRecord
+from harness.report import ErrorReport
+from harness.reporting.task_record import site_of
+from harness.triage import Trouble, troubles
+
+
+@dataclass(frozen=True, slots=True)
+class FailedTasks:
+    """What there is to group, and where it came from."""
+
+    run: str
+    """Empty when not even one artifact directory is there."""
+    troubles: tuple[Trouble, ...]
+    tasks: int | None = None
+    """How many ran; None where only the failures are known."""
+    expected: int = 0
+    """Failures that their tasks declare: left out."""
+    notes: tuple[str, ...] = ()
+    """What was left out, and why."""
+
+
+def of_history(root: Path, name: str) -> FailedTasks:
+    """Raises HistoryError."""
+    run = load_run(root, name)
+    expected = sum(bool(each.record and each.record.expected and not each.record.unexpected) for each in run.last)
+    ending = {"interrupted": "the run was interrupted", "unfinished": "the run did not come to its end"}
+    notes = (ending[run.ending],) if run.ending in ending else ()
+    return FailedTasks(run.run, troubles(run, _passed_before(root, run)), len(run.last), expected, notes)
+
+
+def _passed_before(root: Path, run: RunRecord) -> frozenset[str]:
+    """Node ids of those that passed the last time that they ran before this run."""
+    try:
+        points = task_points(root, until=run.run)
+    except HistoryError:
+        return frozenset()
+    before = {nodeid: [each for each in found if each.run != run.run] for nodeid, found in points.items()}
+    return frozenset(nodeid for nodeid, found in before.items() if found and found[-1].outcome == "passed")
+
+
+def of_directories(root: Path) -> FailedTasks:
+    """Of the last run that left something: a run is named by its time. What cannot be read is named."""
+    read = [_read(folder) for folder in latest(root)]
+    found = [each for each in read if isinstance(each, Kept)]
+    notes = [each for each in read if isinstance(each, str)]
+    run = max((each.run for each in found), default="")
+    own = [each for each in found if each.run == run]
+    if older := len(found) - len(own):
+        notes.append(f"{older} of earlier runs left out: `harness show` lists them")
+    failed = tuple(_trouble(each) for each in own if not each.report.expected)
+    return FailedTasks(run, failed, None, len(own) - len(failed), tuple(notes))
+
+
+def _read(folder: Path) -> Kept | str:
+    try:
+        return read_kept(folder)
+    except UnreadableReportError as error:
+        return f"left out: {error}"
+
+
+def _trouble(kept: Kept) -> Trouble:
+    report = kept.report
+    step, context = report.step or {}, report.context.model_extra or {}
+    return Trouble(
+        report.task_id,
+        report.code,
+        report.error_message,
+        site=next(_sites(report, kept), ""),
+        service=str(context.get("service", "")),
+        selector=str(step.get("selector") or ""),
+        act=str(step.get("act") or ""),
+        step_index=report.step_index,
+        source=report.source,
+        artifacts=str(kept.folder),
+        hint=report.hint,
+    )
+
+
+def _sites(report: ErrorReport, kept: Kept) -> Iterator[str]:
+    """Of the page at the failure; where there was none, of the last address that a step opened."""
+    opened = (line.get("url") for line in reversed(kept.steps))
+    return filter(None, map(site_of, (report.context.url, *opened)))

@@ -1,0 +1,162 @@
+"""Runs, comparisons and tasks over time, as a terminal shows them; in a pipe without colours, a row a line."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.history.comparison import Comparison, Flakiness, Timing, Verdict
+from harness.history.durations import FEWEST
+from harness.history.flakiness import Flaky, Rate
+from harness.history.record import Execution, RunRecord, RunSummary, TaskPoint
+
+_NARROWEST, _IN_A_PIPE = 60, 10_000
+_NUMBERS = {"passed", "failed", "skipped", "flaky", "healed", "seconds", "retries", "runs", "flips", "executions"}
+_STYLES = {"failed": "red", "passed": "green", "rerun": "yellow", "unfinished": "yellow", "interrupted": "yellow"}
+
+
+def printed(lines: Iterable[Table | str]) -> None:
+    """On stdout."""
+    width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else _IN_A_PIPE
+    console = Console(file=sys.stdout, width=max(_NARROWEST, width), highlight=False, markup=False, emoji=False)
+    for line in lines:
+        console.print(line if isinstance(line, Table) else Text(plain(line)), soft_wrap=not isinstance(line, Table))
+
+
+def plain(text: str) -> str:
+    """What pages and files of others say must not steer the terminal."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def run_lines(runs: Sequence[RunSummary]) -> Iterator[Table | str]:
+    """A row for each run, the newest first."""
+    head = ("run", "began", "ended", "seconds", "passed", "failed", "skipped", "flaky", "healed", "retries", "commit")
+    rows = [
+        (each.run, _when(each.started), each.ending, f"{each.seconds:.1f}", each.passed, each.failed, each.skipped,
+         each.flaky, each.healed, each.retries, _commit(each.commit, each.branch))
+        for each in runs
+    ]  # fmt: skip
+    yield _table(head, rows)
+    yield from (f"{each.run}: {each.note}" for each in runs if each.note)
+
+
+def single_run_lines(run: RunRecord) -> Iterator[Table | str]:
+    """What is known of the run, and its tasks; those that failed first."""
+    ended = run.ending if run.exit_status is None else f"{run.ending}, exit code {run.exit_status}"
+    yield f"run {run.run}: {_when(run.started)}, {run.seconds:.1f} s, {ended}"
+    facts = {
+        "note": run.note,
+        "merged from": ", ".join(run.merged_from),
+        "commit": _commit(run.commit, run.branch),
+        "arguments": " ".join(run.arguments),
+        "environment": ", ".join(f"{name} {value}" for name, value in run.environment.items() if name != "Run"),
+        "ci": " ".join(str(run.ci[name]) for name in ("buildName", "buildUrl") if run.ci.get(name)),
+    }
+    yield from (f"  {label}: {text}" for label, text in facts.items() if text)
+    order = {"failed": 0, "rerun": 1, "skipped": 2}
+    executions = sorted(run.executions, key=lambda each: order.get(each.outcome, 3))
+    yield _table(("outcome", "task", "seconds", "code", "what"), [_execution(each) for each in executions])
+    yield from (f"{each.at.astimezone():%H:%M:%S} {each.level} {each.text}" for each in run.happenings)
+
+
+def comparison_lines(found: Comparison) -> Iterator[Table | str]:
+    """Only what there is something to say of."""
+    yield f"{found.old} -> {found.new}"
+    yield from _verdicts("newly failing", found.newly_failing)
+    yield from _verdicts("fixed", found.fixed)
+    yield from _verdicts("still failing", found.still_failing)
+    yield from _listed("slower", map(_timing, found.slower))
+    yield from _listed("faster", map(_timing, found.faster))
+    yield from _listed(f"another time, and too few runs to say ({FEWEST} are needed)", map(_timing, found.undecided))
+    yield from _listed("flakier", map(_flakier, found.flakier))
+    yield from _listed("new tasks", found.new_tasks)
+    yield from _listed("not run (removed, or not selected)", found.not_run)
+    if not found.different:
+        yield "no difference that the history's spread does not explain"
+
+
+def point_lines(nodeid: str, points: Sequence[TaskPoint], rate: Rate | None) -> Iterator[Table | str]:
+    """One task over runs, oldest first."""
+    yield f"{nodeid}: failed {_rate(rate)}" if rate else nodeid
+    head = ("run", "began", "outcome", "executions", "seconds", "retries", "healed", "code")
+    rows = [
+        (each.run, _when(each.started), each.outcome, each.executions, f"{each.seconds:.1f}", each.retries,
+         "yes" if each.healed else "", each.code or "")
+        for each in points
+    ]  # fmt: skip
+    yield _table(head, rows)
+
+
+def flaky_lines(tasks: Sequence[Flaky], runs: int) -> Iterator[Table | str]:
+    """The worst first."""
+    if not tasks:
+        yield f"no flaky tasks in the last {runs} runs"
+        return
+    head = ("task", "failed executions", "runs", "flips", "passed when run again", "last")
+    rows = [
+        (each.nodeid, _rate(each.rate), each.runs, each.flips, each.reruns_that_passed, each.last) for each in tasks
+    ]
+    yield _table(head, rows)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
+    for name in head:
+        table.add_column(name, overflow="fold", justify="right" if name in _NUMBERS else "left")
+    for row in rows:
+        table.add_row(*(Text(text, _STYLES.get(text, "")) for text in (plain(str(cell)) for cell in row)))
+    return table
+
+
+def _when(at: datetime) -> str:
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def _commit(commit: str, branch: str) -> str:
+    return " ".join(filter(None, (commit[:10], branch)))
+
+
+def _execution(each: Execution) -> tuple[str, ...]:
+    record = each.record
+    what = each.reason or (record.message if record else "")
+    again = f" (execution {each.number})" if each.number > 1 else ""
+    return (each.outcome, f"{each.task_id}{again}", f"{each.seconds:.1f}", (record and record.code) or "", what)
+
+
+def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:
+    found = list(lines)
+    if found:
+        yield f"{title}: {len(found)}"
+        yield from (f"  {line}" for line in found)
+
+
+def _verdicts(title: str, found: Sequence[Verdict]) -> Iterator[str]:
+    yield from _listed(title, (_verdict(each) for each in found))
+
+
+def _verdict(each: Verdict) -> str:
+    why = ": ".join(filter(None, (each.code, each.message)))
+    return f"{each.nodeid}{f'  {why}' if why else ''}"
+
+
+def _timing(each: Timing) -> str:
+    text = f"{each.nodeid}  {each.before:.1f} -> {each.after:.1f} s"
+    if each.usual is None:
+        return text
+    return f"{text} (usual: {each.usual.low:.1f} to {each.usual.high:.1f} s, of {each.usual.runs} runs)"
+
+
+def _flakier(each: Flakiness) -> str:
+    doubt = "" if each.significant else "; not significant: the intervals overlap"
+    return f"{each.nodeid}  failed {_rate(each.before)} -> {_rate(each.after)}{doubt}"
+
+
+def _rate(rate: Rate) -> str:
+    low, high = rate.interval
+    return f"{rate.failed}/{rate.executions} (95 %: {low:.2f}-{high:.2f})"

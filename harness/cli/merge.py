@@ -1,0 +1,71 @@
+"""`harness merge`: the results of shards or machines as those of one run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.ending import fail
+from harness.reporting.names import shown_path
+
+if TYPE_CHECKING:
+    from harness.history.shards import Shard
+
+
+def merge(
+    folders: Annotated[
+        list[Path], typer.Argument(metavar="DIR...", help="Project folders, or what a CI system kept of them.")
+    ],
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Where the whole goes.")] = Path("merged"),
+    strict: Annotated[bool, typer.Option("--strict", help="A folder that cannot be merged fails the command.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+) -> None:
+    """Put the last runs of several folders together: their tasks as one run, errors/ and allure-results/ beside it.
+
+    Each folder holds .harness/history.sqlite3 (or history.sqlite3), errors/ and allure-results/. The output is a
+    folder that reads like a project's: `harness history show --project merged`. Merged again, it keeps its history.
+    Exit code: 0, 1 when nothing could be merged (with --strict: when one folder could not).
+
+    Example: harness merge shard-1 shard-2 --output merged
+    """
+    from harness.cli.history_tables import plain
+    from harness.history import HistoryError
+    from harness.history.shards import put_together
+
+    shards, problems = _readable(folders)
+    for problem in problems:
+        typer.echo(f"left out: {plain(problem)}", err=True)
+    if not shards or (strict and problems):
+        fail("nothing was merged" + (": --strict refuses to leave out a folder" if shards else ""))
+    try:
+        run = put_together(shards, output)
+    except HistoryError as error:
+        fail(plain(str(error)))
+    counts = {kind: sum(each.outcome == kind for each in run.last) for kind in ("passed", "failed", "skipped")}
+    if as_json:
+        document = {"run": run.run, "merged_from": run.merged_from, "output": str(output), "tasks": counts}
+        typer.echo(json.dumps({**document, "left_out": problems}, indent=2))
+        return
+    told = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
+    typer.echo(f"{shown_path(output)}: run {run.run}, of {len(shards)} folders: {told}")
+
+
+def _readable(folders: list[Path]) -> tuple[list[Shard], list[str]]:
+    """The folders that can be merged, each run once, and what is wrong with the others."""
+    from harness.history import HistoryError
+    from harness.history.merging import identity_of
+    from harness.history.shards import shard_of
+
+    shards: dict[str, Shard] = {}
+    problems: list[str] = []
+    for folder in folders:
+        try:
+            shard = shard_of(folder)
+        except (HistoryError, OSError) as error:
+            problems.append(str(error))
+            continue
+        shards.setdefault(identity_of(shard.run), shard)
+    return list(shards.values()), problems

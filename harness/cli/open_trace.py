@@ -1,0 +1,87 @@
+"""`harness open`: the trace of a failure in Playwright's own trace viewer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import webbrowser
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.chosen_failure import the_failure
+from harness.cli.ending import fail
+from harness.cli.kept import Kept
+from harness.reporting.names import shown_path
+
+TRACE = "trace.zip"
+
+
+def open_trace(
+    task: Annotated[
+        str, typer.Argument(metavar="TASK_ID|DIR|FILE", help="A task's id, its directory, or a trace.zip.")
+    ],
+    run: Annotated[str | None, typer.Option(help="An earlier run, as `harness show` lists them.")] = None,
+    artifacts: Annotated[
+        Path | None, typer.Option(help="Where failures are kept; default: errors of the project.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Of 127.0.0.1; 0: a free one.")] = 0,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only say the address; open no window.")] = False,
+) -> None:
+    """Open the trace of a failed task in Playwright's trace viewer, offline; Ctrl-C ends.
+
+    The viewer is served on this machine alone, and your browser is shown the address where there is a desktop;
+    elsewhere open the address that is printed, through a tunnel if need be.
+
+    Example: harness open B1-2025-001
+    """
+    from harness.reporting.trace_server import ADDRESS, trace_server
+    from harness.reporting.trace_viewer import viewer_folder
+
+    trace, viewer = _trace(task, run, artifacts), viewer_folder()
+    if viewer is None:
+        fail(f"the installed Playwright has no trace viewer; the trace is {shown_path(trace)}")
+    try:
+        server = trace_server(trace, viewer, port)
+    except OSError as error:
+        fail(f"port {port} of 127.0.0.1 cannot be used: {error.strerror}; --port 0 takes a free one")
+    with server, contextlib.suppress(KeyboardInterrupt):
+        address = f"http://127.0.0.1:{server.server_port}{ADDRESS}"
+        print(f"{shown_path(trace)} at {address} (Ctrl-C ends)", flush=True)
+        if not no_browser and has_desktop(os.environ, sys.platform):
+            webbrowser.open(address)
+        server.serve_forever()
+
+
+def _trace(task: str, run: str | None, artifacts: Path | None) -> Path:
+    path = Path(task)
+    if path.suffix == ".zip" and path.is_file():
+        return path
+    kept = the_failure(task, run, artifacts, "harness open")
+    if not (kept.folder / TRACE).is_file():
+        fail(no_trace(kept))
+    return kept.folder / TRACE
+
+
+def no_trace(kept: Kept) -> str:
+    """Why there is none, and how to get one."""
+    entries = kept.manifest.get("artifacts")
+    found = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+    reason = next((str(each.get("reason", "")) for each in found if each.get("name") == TRACE), "")
+    why = f" ({reason})" if reason else ""
+    return (
+        f"{shown_path(kept.folder)} has no {TRACE}{why}; `pytest --recording full` records one from the first step on"
+    )
+
+
+def has_desktop(environment: Mapping[str, str], platform: str) -> bool:
+    """Whether a person's browser can be shown something: elsewhere Python might start one in the terminal."""
+    return not environment.get("CI") and has_display(environment, platform)
+
+
+def has_display(environment: Mapping[str, str], platform: str) -> bool:
+    """Whether there is where a window can be opened."""
+    return platform in ("darwin", "win32") or bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,146 @@
+"""`harness replay`: a failed task again, up to the step that failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.chosen_failure import the_failure
+from harness.cli.ending import fail
+from harness.cli.open_trace import has_display
+from harness.cli.project import settings_at
+from harness.plan import Plan, new_run_id
+from harness.reporting.names import shown_path
+from harness.reporting.redaction import Redactor
+from harness.reporting.visible import printable
+from harness.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from harness.record import TaskResult
+
+PLACE = Path(".harness", "replay")
+"""Where a replay leaves what it saw; the failure itself stays where it is."""
+
+
+def replay(
+    task: Annotated[str, typer.Argument(metavar="TASK_ID|DIR", help="A failed task's id, or its directory.")],
+    headed: Annotated[bool, typer.Option("--headed", help="With a window, which stays open until Enter.")] = False,
+    step: Annotated[
+        int | None, typer.Option(min=0, help="Stop before this step; default: the one that failed.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Write again on sites that this project does not serve.")] = False,
+    run: Annotated[str | None, typer.Option(help="An earlier run, as `harness show` lists them.")] = None,
+    artifacts: Annotated[
+        Path | None, typer.Option(help="Where failures are kept; default: errors of the project.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+) -> None:
+    """Run a failed task up to the step that failed, and stop before it, with the page as the step would meet it.
+
+    With --headed the window stays open until Enter or Ctrl-C; without it, what the page looks like is kept.
+    The task runs as its file says now, in a fresh world, with its own faults. Steps that write do so again: they are
+    named, and where this project does not serve the site, --yes is asked for. What is seen goes to .harness/replay.
+    Exit code 1 when the task fails before it comes to the step.
+
+    Example: harness replay B1-2025-001 --headed
+    """
+    from harness.cli.breakpoint import replay as replayed
+    from harness.cli.replayed import place, plan_of, stop_index
+
+    kept = the_failure(task, run, artifacts, "harness replay")
+    settings = _settings(headed)
+    run_id = new_run_id(datetime.now(UTC), os.getpid())
+    plan = plan_of(kept, settings, run_id)
+    index = stop_index(kept, plan, step)
+    _announce(plan, index, settings, yes)
+    try:
+        result, stopped = replayed(plan, settings, run_id, index, _Pause(headed, place(plan, index)))
+    except (ValueError, OSError) as error:
+        fail(str(error))
+    if as_json:
+        typer.echo(json.dumps(_document(result, plan, index, stopped), indent=2, ensure_ascii=False))
+    else:
+        _tell(result, plan, stopped)
+    if not stopped:
+        raise typer.Exit(1)
+
+
+def _settings(headed: bool) -> Settings:
+    """Those of the project, but that everything is recorded, and kept apart."""
+    try:
+        settings = settings_at(Path.cwd())
+    except SettingsError as error:
+        fail(str(error))
+    if headed and not has_display(os.environ, sys.platform):
+        fail("there is no display for a window here: leave out --headed (or use xvfb-run)")
+    browser = settings.browser.model_copy(update={"headed": headed})
+    apart = {"artifacts": settings.root / PLACE, "keep_previous": 0, "recording": "full", "browser": browser}
+    return settings.model_copy(update=apart)
+
+
+def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
+    """What will happen, on stderr; the end of the command where it may not."""
+    from harness.cli.replayed import foreign_hosts, left_out, place, writes
+
+    typer.echo(f"{plan.task_id} in a fresh world, up to {place(plan, index)} (of 0-{len(plan.steps) - 1})", err=True)
+    for line in left_out(plan):
+        typer.echo(line, err=True)
+    if not (found := writes(plan, index)):
+        return
+    typer.echo(f"it writes again: {'; '.join(found)}", err=True)
+    if (hosts := foreign_hosts(plan, index, settings)) and not yes:
+        fail(f"{', '.join(hosts)}: not served by this project, so what is written there stays; --yes does it")
+
+
+class _Pause:
+    """Where the task stops: a person may look round."""
+
+    def __init__(self, headed: bool, place: str) -> None:
+        self._headed = headed
+        self._place = place
+
+    def __call__(self, address: str) -> None:
+        """Until Enter, Ctrl-C, or the end of the input."""
+        typer.echo(printable(f"stopped before {self._place}, at {address or 'no page'}"), err=True)
+        if not self._headed:
+            return
+        typer.echo("the window is yours; Enter (or Ctrl-C) ends", err=True)
+        try:
+            sys.stdin.readline()
+        except KeyboardInterrupt:
+            typer.echo("", err=True)
+
+
+def _tell(result: TaskResult, plan: Plan, stopped: bool) -> None:
+    if not stopped:
+        failure = result.failure
+        why = f"{failure.code} at step {result.failed_index}: {failure.message}" if failure else result.final_state
+        typer.echo(printable(Redactor(plan.secrets).text(f"it ended before it came there: {why}")))
+    if result.artifacts is None:
+        return
+    folder, picture = shlex.quote(shown_path(result.artifacts)), result.artifacts / "screenshot.png"
+    typer.echo(f"screenshot: {shown_path(picture)}" if picture.is_file() else "no screenshot could be taken")
+    typer.echo(f"more: harness show {folder}; harness open {folder}")
+
+
+def _document(result: TaskResult, plan: Plan, index: int, stopped: bool) -> Mapping[str, Any]:
+    context, redactor = result.error.context if result.error else None, Redactor(plan.secrets)
+    failure = None if stopped or result.failure is None else result.failure
+    why = failure and {"code": failure.code, "step_index": result.failed_index, "message": failure.message}
+    return {
+        "task_id": result.task_id,
+        "step_index": index,
+        "stopped": stopped,
+        "url": redactor.json(context.url) if context else None,
+        "folder": str(result.artifacts) if result.artifacts else None,
+        "screenshot": context.screenshot_id if context else None,
+        "failure": redactor.json(why),
+    }

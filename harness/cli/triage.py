@@ -1,0 +1,71 @@
+"""`harness triage`: the failures of a run by cause, a line each."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.ending import fail
+from harness.cli.project import settings_at
+from harness.settings import Settings, SettingsError
+
+if TYPE_CHECKING:
+    from harness.cli.failed_tasks import FailedTasks
+
+ROOMY = 180
+"""Columns of a line that is written to a file."""
+
+
+def triage(
+    run: Annotated[str, typer.Option(help="last, last-1 (the one before), or the id of a run.")] = "last",
+    artifacts: Annotated[
+        Path | None, typer.Option(help="A folder with artifact directories, in place of the history.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+) -> None:
+    """Group the failures of a run by what is behind them: one line each, what explains most first.
+
+    A line: how many tasks, the code, what happened, which tasks, the first thing to look at. Failures that tasks
+    declare are left out. Without a history the directories under errors/ are read. Exit code 0, whatever has failed.
+
+    Example: harness triage --run last-1
+    """
+    from harness.cli.cause_lines import document, lines
+    from harness.triage import causes
+
+    try:
+        settings = settings_at(Path.cwd())
+    except SettingsError as error:
+        fail(str(error))
+    found = _found(settings, run, artifacts)
+    for note in found.notes:
+        typer.echo(note, err=True)
+    hosts = {host: name for name, service in settings.services.items() for host in service.hosts}
+    grouped = causes(found.troubles, hosts)
+    if as_json:
+        typer.echo(json.dumps(document(found, grouped), indent=2, ensure_ascii=False))
+        return
+    for line in lines(found, grouped, shutil.get_terminal_size((ROOMY, 24)).columns):
+        typer.echo(line)
+
+
+def _found(settings: Settings, run: str, artifacts: Path | None) -> FailedTasks:
+    """The history; for the last run of a project that has none, what is under `errors/`."""
+    from harness.cli.failed_tasks import of_directories, of_history
+    from harness.history import HistoryError
+
+    if artifacts is not None:
+        if not artifacts.is_dir():
+            fail(f"{artifacts}: there is no such folder")
+        return of_directories(artifacts)
+    try:
+        return of_history(settings.root, run)
+    except HistoryError as error:
+        kept = of_directories(settings.artifacts)
+        if run != "last" or not kept.run:
+            fail(str(error))
+        return kept

@@ -1,0 +1,133 @@
+"""What failed tasks left on disk: found, checked, and linked from the page's folder. Nothing here is trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+from os.path import relpath
+from pathlib import Path
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from harness.dashboard.view import Evidence, Link
+from harness.report import ErrorReport
+from harness.reporting.documents import read_json
+from harness.reporting.manifest import MANIFEST, NAMES
+from harness.reporting.names import inside, safe_name
+from harness.reporting.task_record import TaskRecord
+
+REPORT = "error_report.json"
+_REPORT_LIMIT = 4_000_000
+_OTHERS = 20
+"""Files of a folder that are linked beside the usual ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of one failure."""
+
+    evidence: Evidence = field(default_factory=Evidence)
+    report: ErrorReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Where the artifacts of a run are, and where the page will be."""
+
+    root: Path
+    """The project's folder."""
+    artifacts: Path
+    page: Path
+    """The folder of the page."""
+    runs: Set[str]
+    """The run, and those it was merged from: folders of other runs are not its own."""
+
+    def find(self, record: TaskRecord) -> Found:
+        """Never raises for what is missing, foreign or broken: it says so."""
+        if record.artifacts is None:
+            return Found(Evidence(problem="No artifacts of it are kept."))
+        problems: list[str] = []
+        for folder in self._candidates(record):
+            if problem := self._foreign(folder, record):
+                problems.append(problem)
+                continue
+            report, broken = _report(folder)
+            links = tuple(self._links(folder))
+            return Found(Evidence(folder=self._shown(folder), links=links, problem=broken), report)
+        gone = f"{self._named(record.artifacts)} is gone: removed, or not brought along with the history."
+        return Found(Evidence(problem=problems[0] if problems else gone))
+
+    def _candidates(self, record: TaskRecord) -> Iterator[Path]:
+        """Where it was written, and where a later run has moved it."""
+        yield from (path for path in dict.fromkeys(self._places(record)) if _is_folder(path))
+
+    def _places(self, record: TaskRecord) -> Iterator[Path]:
+        yield self.root / str(record.artifacts)
+        try:
+            key = safe_name(record.key)
+        except ValueError:
+            return
+        yield self.artifacts / key
+        yield from (self.artifacts / ".previous" / run / key for run in sorted(self.runs) if _is_name(run))
+
+    def _foreign(self, folder: Path, record: TaskRecord) -> str:
+        """Why a folder is not that of the record; empty when it is."""
+        if not (inside(self.root, folder) or inside(self.artifacts, folder)):
+            return f"{self._named(record.artifacts)} is outside of the project: left out."
+        try:
+            manifest = read_json(folder / MANIFEST)
+            run, task_id = str(manifest["run"]), str(manifest["task_id"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return f"{self._shown(folder)} has no readable {MANIFEST}: left out."
+        if run not in self.runs or task_id != record.task_id:
+            return f"{self._shown(folder)} is of another run ({run}, {task_id}): left out."
+        return ""
+
+    def _links(self, folder: Path) -> Iterator[Link]:
+        """Files that are there and not empty, the usual ones first."""
+        there = {path.name: path for path in folder.iterdir() if _is_file(folder, path)}
+        usual = [name for name in NAMES if name in there]
+        others = sorted(there.keys() - usual)[:_OTHERS]
+        for name in (*usual, *others):
+            yield Link(label=name, href=quote(Path(relpath(there[name], self.page)).as_posix(), safe="/"))
+
+    def _shown(self, folder: Path) -> str:
+        """From the project's folder on."""
+        return relpath(folder, self.root)
+
+    def _named(self, artifacts: str | None) -> str:
+        path = Path(str(artifacts))
+        return self._shown(path) if path.is_absolute() else str(path)
+
+
+def _report(folder: Path) -> tuple[ErrorReport | None, str]:
+    """The report, or why there is none."""
+    path = folder / REPORT
+    try:
+        if path.stat().st_size > _REPORT_LIMIT or not inside(folder, path):
+            return None, f"{REPORT} is too large to be one of ours: not read."
+        return ErrorReport.model_validate_json(path.read_bytes()), ""
+    except (OSError, ValidationError):
+        return None, f"{REPORT} is missing or broken: only what the history knows is shown."
+
+
+def _is_file(folder: Path, path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size > 0 and inside(folder, path)
+    except OSError:
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name with a NUL, a name that is too long
+        return False
+
+
+def _is_name(text: str) -> bool:
+    try:
+        return bool(safe_name(text))
+    except ValueError:
+        return False

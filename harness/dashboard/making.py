@@ -1,0 +1,151 @@
+"""Makes the view of a run: pure, but for `look`, which reads what failed tasks left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from harness.dashboard.causes import Look, causes, grouped
+from harness.dashboard.figures import SLOWEST, breakdown, records, recoveries, resilience, slow_steps, thresholds
+from harness.dashboard.healing import flaky, healed
+from harness.dashboard.occurrences import NO_RECORD, message
+from harness.dashboard.text import amount
+from harness.dashboard.timeline import begun, seconds_of, status, timeline
+from harness.dashboard.view import Cause, Counts, Dashboard, Flaky, Link, TaskRow
+from harness.history.record import Execution, RunRecord, RunSummary, TaskPoint
+from harness.reporting.table import shortened
+
+_NOTE = 200
+
+
+def dashboard(
+    run: RunRecord,
+    summaries: Sequence[RunSummary],
+    points: Mapping[str, Sequence[TaskPoint]],
+    look: Look,
+) -> Dashboard:
+    """`summaries`: the newest first, as `recent_runs` gives them; `points`: as `task_points` does."""
+    groups = grouped(run)
+    found = tuple(causes(run, groups, points, look))
+    membership = {each.nodeid: number for number, group in enumerate(groups) for each in group}
+    rows = tuple(_row(each, run, membership.get(each.nodeid), found) for each in run.last)
+    unsteady, line = flaky(run, points), timeline(run)
+    counts = _counts(rows, unsteady)
+    return Dashboard(
+        run=run.run,
+        project=run.project,
+        started=run.started,
+        seconds=round(line.seconds, 1),
+        ending=run.ending,
+        verdict=_verdict(run, counts, len(found)),
+        notices=tuple(_notices(run, found)),
+        counts=counts,
+        facts=_facts(run),
+        links=tuple(_links(run)),
+        causes=found,
+        breakdown=breakdown(run),
+        recoveries=tuple(recoveries(run)),
+        resilience=resilience(run),
+        thresholds=tuple(thresholds(run)),
+        timeline=line,
+        slow_steps=tuple(slow_steps(records(run))),
+        slow_tasks=tuple(sorted(rows, key=lambda row: -row.seconds)[:SLOWEST]),
+        healed=tuple(healed(records(run))),
+        flaky=tuple(unsteady),
+        trend=tuple(reversed([each for each in summaries if each.started <= run.started])),
+        tasks=rows,
+    )
+
+
+def _row(execution: Execution, run: RunRecord, cause: int | None, found: Sequence[Cause]) -> TaskRow:
+    record, start = execution.record, begun(execution, run)
+    links: tuple[Link, ...] = ()
+    if cause is not None:
+        links = next((o.evidence.links for o in found[cause].occurrences if o.task_id == execution.task_id), ())
+    return TaskRow(
+        task_id=execution.task_id,
+        status=status(execution),
+        note=shortened(_note(execution), _NOTE),
+        feature=record.feature if record else "",
+        worker=execution.worker,
+        start=None if start is None else round(start, 1),
+        seconds=round(seconds_of(execution), 2),
+        executions=execution.number,
+        retries=record.retries if record else 0,
+        healed=execution.healed,
+        cause=cause,
+        links=links[:1],
+    )
+
+
+def _note(execution: Execution) -> str:
+    record = execution.record
+    if execution.outcome == "skipped":
+        return execution.reason
+    if record is None:
+        return (execution.reason or NO_RECORD) if execution.outcome == "failed" else ""
+    if execution.outcome == "failed" or record.expected:
+        return f"{record.code}: {message(record)}" if record.code else message(record)
+    return "partial success" if record.final_state == "partial_success" else ""
+
+
+def _counts(rows: Sequence[TaskRow], unsteady: Sequence[Flaky]) -> Counts:
+    states = [row.status for row in rows]
+    return Counts(
+        total=len(rows),
+        passed=states.count("passed"),
+        failed=states.count("failed"),
+        expected=states.count("expected"),
+        skipped=states.count("skipped"),
+        flaky=len(unsteady),
+        healed=sum(row.healed for row in rows),
+        retries=sum(row.retries for row in rows),
+    )
+
+
+def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
+    """The one line to read when there is time for one."""
+    if not counts.total:
+        return "No task was run"
+    if counts.failed:
+        why = "one cause" if causes_found == 1 else f"{causes_found} causes"
+        return f"{counts.failed} of {counts.total} tasks failed, of what looks like {why}"
+    left = f", {counts.skipped} skipped" if counts.skipped else ""
+    if counts.skipped == counts.total:
+        return f"All {counts.total} tasks were skipped"
+    so_far = "" if run.ending == "finished" else " so far"
+    return f"Nothing failed{so_far}: {counts.passed + counts.expected} of {counts.total} tasks passed{left}"
+
+
+def _notices(run: RunRecord, found: Sequence[Cause]) -> list[str]:
+    notices = []
+    if run.ending == "interrupted":
+        notices.append("The run was interrupted: tasks that it did not come to are not here.")
+    if run.ending == "unfinished":
+        why = run.note or "its process died, or it still goes on; this is what it had written"
+        notices.append(f"The run has no end: {why}.")
+    elif run.note:
+        notices.append(f"{run.note[:1].upper()}{run.note[1:]}.")
+    if run.merged_from:
+        notices.append(f"Put together from {len(run.merged_from)} runs: {', '.join(run.merged_from)}.")
+    gone = sum(bool(each.evidence.problem) for cause in found for each in cause.occurrences)
+    if gone:
+        notices.append(f"Of {amount(gone, 'failed task')} not all artifacts are here; each says why.")
+    return notices
+
+
+def _facts(run: RunRecord) -> dict[str, str]:
+    facts = {"Commit": run.commit, "Branch": run.branch, "Shard": run.shard, "Arguments": " ".join(run.arguments)}
+    ci = " ".join(str(run.ci[key]) for key in ("name", "buildName") if run.ci.get(key))
+    facts |= {"CI": ci, "Exit status": "" if run.exit_status is None else str(run.exit_status)}
+    return {name: text for name, text in {**facts, **run.environment}.items() if text}
+
+
+def _links(run: RunRecord) -> list[Link]:
+    """Pages of the CI system; no other scheme than http(s)."""
+    url = str(run.ci.get("buildUrl") or "")
+    try:
+        fine = urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        fine = False
+    return [Link(label="CI build", href=url)] if fine else []

@@ -1,0 +1,121 @@
+"""Plots as static SVG (pygal): no script, and no colours but those of the page's theme."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from markupsafe import Markup
+
+from harness.dashboard.text import visible
+from harness.dashboard.view import Rate
+from harness.history.record import RunSummary
+
+Kind = Literal["StackedBar", "Bar", "HorizontalBar", "Line"]
+WIDTH, HEIGHT, ROW = 400, 180, 26
+"""Units of the drawing, which is as wide as its place: small enough to be read on a phone."""
+_LABELS = 4
+"""Times that are written below a trend."""
+_DROPPED = frozenset({"defs", "script", "style", "title", "desc"})
+_EMPTY = frozenset({"titles", "plot text-overlay", "plot tooltip-overlay"})
+_DIGITS = re.compile(r"(\d+\.\d)\d+")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+Series = Mapping[str, Sequence[float | None]]
+
+
+def outcomes(trend: Sequence[RunSummary]) -> Markup:
+    series = {
+        "passed": [each.passed for each in trend],
+        "failed": [each.failed for each in trend],
+        "skipped": [each.skipped for each in trend],
+    }
+    return _trend("StackedBar", "Tasks passed, failed and skipped in each run", trend, series, order_min=0)
+
+
+def durations(trend: Sequence[RunSummary]) -> Markup:
+    seconds = {"seconds": [round(each.seconds, 1) for each in trend]}
+    return _trend("Bar", "Seconds that each run took", trend, seconds)
+
+
+def retries(trend: Sequence[RunSummary]) -> Markup:
+    return _trend("Bar", "Retries in each run", trend, {"retries": [each.retries for each in trend]}, order_min=0)
+
+
+def recovery_rates(trend: Sequence[RunSummary]) -> Markup:
+    rates = [None if each.recovery_rate is None else round(100 * each.recovery_rate, 1) for each in trend]
+    return _trend("Line", "Recoveries that worked in each run, in percent", trend, {"%": rates}, range=(0, 100))
+
+
+def breakdown(found: Mapping[str, int]) -> Markup:
+    return _rows("Failed tasks by type of error", found, order_min=0)
+
+
+def recoveries(found: Sequence[Rate]) -> Markup:
+    rates = {each.name: round(100 * each.rate, 1) for each in found}
+    return _rows("Recoveries that worked, in percent", rates, range=(0, 100))
+
+
+def _trend(kind: Kind, title: str, trend: Sequence[RunSummary], series: Series, **options: Any) -> Markup:
+    if not trend:
+        return Markup("")
+    labels = [f"{each.started:%m-%d %H:%M}" for each in trend]
+    every = -(-len(labels) // _LABELS)
+    options["x_labels_major"] = labels[::-1][::every]  # the last one is the run that the page is about
+    return _drawn(kind, title, labels, series, show_minor_x_labels=False, margin_right=26, **options)
+
+
+def _rows(title: str, found: Mapping[str, int] | Mapping[str, float], **options: Any) -> Markup:
+    """One bar below the other, the first on top."""
+    if not found:
+        return Markup("")
+    names, values = list(found)[::-1], list(found.values())[::-1]
+    height = 40 + ROW * len(names)
+    return _drawn("HorizontalBar", title, names, {"": values}, height=height, **options)
+
+
+def _drawn(kind: Kind, title: str, labels: Sequence[str], series: Series, **options: Any) -> Markup:
+    import pygal
+
+    settings = {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "margin": 4,
+        "show_legend": False,
+        "truncate_label": -1,
+        "include_x_axis": True,
+        "max_scale": 5,
+        "css": [],
+        "js": [],
+        "no_prefix": True,
+        "disable_xml_declaration": True,
+        "formatter": lambda value: f"{value:g}",
+    }
+    chart = getattr(pygal, kind)(**{**settings, **options})
+    chart.x_labels = [visible(label) for label in labels]
+    for name, values in series.items():
+        chart.add(name, list(values))
+    chart.add_xml_filter(lambda root: _plain(root, title))
+    drawn = _DIGITS.sub(r"\1", chart.render(is_unicode=True))
+    return Markup(_COMMENT.sub("", drawn))  # noqa: S704 - pygal has escaped each text
+
+
+def _plain(root: Any, title: str) -> Any:
+    """Without script, style and tooltips; a value is told by a title, which browsers show at the pointer."""
+    root.attrib.pop("id", None)
+    root.attrib.update({"role": "img", "aria-label": title, "class": "plot-svg"})
+    for parent in list(root.iter()):
+        if isinstance(parent.tag, str):  # lxml, which pygal takes when it is there, lists comments too
+            _clean(parent)
+    return root
+
+
+def _clean(parent: Any) -> None:
+    told = {each.get("class"): each.text or "" for each in parent if each.tag == "desc"}
+    for child in list(parent):
+        if child.tag in _DROPPED or child.get("class") in _EMPTY:
+            parent.remove(child)
+    if "value" in told:
+        title = parent.makeelement("title", {})
+        title.text = f"{told.get('x_label', '')}: {told['value']}"
+        parent.insert(0, title)

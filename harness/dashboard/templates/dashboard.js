@@ -1,0 +1,85 @@
+"use strict";
+(() => {
+  const find = (selector) => document.querySelector(selector);
+  const kept = {
+    get: () => { try { return localStorage.getItem("harness-theme") || ""; } catch { return ""; } },
+    set: (value) => { try { localStorage.setItem("harness-theme", value); } catch { /* a page from disk may not keep */ } },
+  };
+
+  const theme = find("#theme");
+  const dress = (name) => {
+    if (name === "light" || name === "dark") document.documentElement.dataset.theme = name;
+    else delete document.documentElement.dataset.theme;
+  };
+  theme.value = kept.get();
+  dress(theme.value);
+  theme.addEventListener("change", () => { dress(theme.value); kept.set(theme.value); });
+  theme.parentElement.hidden = false;
+
+  for (const yaml of document.querySelectorAll("pre.yaml")) {
+    if (!navigator.clipboard) break;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "copy";
+    button.textContent = "Copy";
+    button.setAttribute("aria-label", "Copy the proposed change");
+    button.addEventListener("click", async () => {
+      try { await navigator.clipboard.writeText(yaml.textContent); button.textContent = "Copied"; }
+      catch { getSelection().selectAllChildren(yaml); button.textContent = "Selected"; }
+    });
+    yaml.after(button);
+  }
+
+  const opened = () => {
+    for (const each of document.querySelectorAll("details:not([open])")) { each.open = true; each.dataset.printed = ""; }
+  };
+  addEventListener("beforeprint", opened);
+  addEventListener("afterprint", () => {
+    for (const each of document.querySelectorAll("details[data-printed]")) { each.open = false; delete each.dataset.printed; }
+  });
+
+  const body = find("table.tasks tbody");
+  if (!body) return;
+  const [words, state, shown] = [find("#words"), find("#state"), find("#shown")];
+  const rows = [...body.rows].map((row) => ({
+    row,
+    text: row.textContent.toLowerCase(),
+    is: (wanted) => !wanted || row.classList.contains(wanted)
+      || (wanted === "retried" && row.cells[4].textContent !== "")
+      || (wanted === "healed" && row.cells[6].textContent.startsWith("healed")),
+  }));
+  const filter = () => {
+    const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let count = 0;
+    for (const each of rows) {
+      const fits = each.is(state.value) && asked.every((word) => each.text.includes(word));
+      each.row.hidden = !fits;
+      count += fits;
+    }
+    const all = `${rows.length} task${rows.length === 1 ? "" : "s"}`;
+    shown.textContent = count === rows.length ? all : `${count} of ${all}`;
+  };
+  words.addEventListener("input", filter);
+  state.addEventListener("change", filter);
+  words.form.addEventListener("submit", (event) => event.preventDefault());
+  words.form.hidden = false;
+  filter();
+
+  for (const head of document.querySelectorAll("th[data-sort]")) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.textContent = head.textContent;
+    head.replaceChildren(button);
+    button.addEventListener("click", () => {
+      const down = head.getAttribute("aria-sort") === "ascending";
+      for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const value = (row) => row.cells[head.cellIndex].textContent;
+      const compare = head.dataset.sort === "number"
+        ? (a, b) => (parseFloat(value(a)) || 0) - (parseFloat(value(b)) || 0)
+        : (a, b) => value(a).localeCompare(value(b), "en", { numeric: true });
+      const sorted = rows.map((each) => each.row).sort(compare);
+      body.append(...(down ? sorted.reverse() : sorted));
+    });
+  }
+})();

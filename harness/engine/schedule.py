@@ -1,0 +1,100 @@
+"""Which task may begin while others run: order, dependencies, episodes, tasks that want to be alone (DESIGN 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One task of a run, as far as its place among the others goes."""
+
+    name: str
+    """Unique: its node id."""
+    wants: frozenset[str] = frozenset()
+    """Jobs that must have ended well before."""
+    after: frozenset[str] = frozenset()
+    """Jobs that must have ended before: the earlier ones of its episode."""
+    alone: bool = False
+    """Nothing else runs while it does: it strikes what tasks share."""
+    ahead: bool = True
+    """Whether it may begin before its turn has come; else only when it is called."""
+
+
+@dataclass(slots=True)
+class Schedule:
+    """The jobs of a run in their order; each is waiting, running or over. Decides, and starts nothing."""
+
+    waiting: dict[str, Job]
+    window: int = 256
+    """So many jobs may have begun before they were called: their results are kept until then."""
+    running: dict[str, Job] = field(default_factory=dict)
+    over: dict[str, bool] = field(default_factory=dict)
+    """Job -> whether it ended well."""
+    called: set[str] = field(default_factory=set)
+    """Jobs whose turn has come."""
+    early: set[str] = field(default_factory=set)
+    """Jobs that have begun, and were not called yet."""
+
+    @classmethod
+    def of(cls, jobs: Iterable[Job], window: int = 256) -> Schedule:
+        return cls({job.name: job for job in jobs}, window)
+
+    def startable(self, limit: int) -> list[str]:
+        """What may begin now, in order; at most so many that `limit` jobs run."""
+        found: list[str] = []
+        places, early = limit - len(self.running), self.window - len(self.early)
+        if any(job.alone for job in self.running.values()):
+            return found
+        for name, job in self.waiting.items():
+            if len(found) >= places:
+                break
+            if early <= len(found) and name not in self.called:
+                continue
+            if job.alone:
+                if not (found or self.running) and self._may(job):
+                    found.append(name)
+                break  # it waits until it is alone; nobody overtakes it, or it would wait for ever
+            if self._may(job):
+                found.append(name)
+        return found
+
+    def _may(self, job: Job) -> bool:
+        called = job.ahead or job.name in self.called
+        return called and all(map(self.over.get, job.wants)) and all(name in self.over for name in job.after)
+
+    def add(self, job: Job) -> None:
+        """One more, behind the others; or one that is over, once more."""
+        self.over.pop(job.name, None)
+        self.waiting[job.name] = job
+
+    def call(self, name: str) -> None:
+        """Its turn has come: it is the one that is waited for.
+
+        Who calls knows that what it wants is there. Whatever stands before it and has not begun was passed over.
+        """
+        self.called.add(name)
+        self.early.discard(name)
+        if name not in self.waiting:
+            return
+        for other in list(takewhile(lambda each: each != name, self.waiting)):
+            self.end(other, False)
+        job = self.waiting[name]
+        self.waiting[name] = replace(job, wants=frozenset(), after=job.after & self.running.keys())
+
+    def close(self) -> None:
+        """Nothing more begins."""
+        self.waiting.clear()
+
+    def begin(self, name: str) -> None:
+        self.running[name] = self.waiting.pop(name)
+        if name not in self.called:
+            self.early.add(name)
+
+    def end(self, name: str, well: bool) -> None:
+        """Over; also for a job that never began."""
+        self.running.pop(name, None)
+        self.waiting.pop(name, None)
+        self.over[name] = well

@@ -1,0 +1,139 @@
+"""Two runs side by side: what is newly broken, mended, slower or flakier; and where that cannot be said yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.history.durations import Usual, usual
+from harness.history.flakiness import Rate, rate_of
+from harness.history.record import Execution, RunRecord, TaskPoint
+
+Points = Mapping[str, Sequence[TaskPoint]]
+"""Node id -> what became of it in some runs, oldest first."""
+
+
+class _Of(BaseModel):
+    """Something said of a task."""
+
+    model_config = ConfigDict(frozen=True)
+
+    nodeid: str
+    task_id: str
+
+
+class Verdict(_Of):
+    """How a task ended in the new run, and how it had ended before."""
+
+    before: str = Field(description="Its outcome in the old run, or the last one before: passed, failed; new.")
+    code: str | None = None
+    message: str = ""
+
+
+class Timing(_Of):
+    """A task that took another time than the old run took."""
+
+    before: float
+    after: float
+    usual: Usual | None = Field(None, description="None: too few runs to say what is usual.")
+
+
+class Flakiness(_Of):
+    """A task whose executions fail at another rate than before."""
+
+    before: Rate
+    after: Rate
+    significant: bool = Field(description="The two intervals do not overlap.")
+
+
+class Comparison(BaseModel):
+    """What is different in the new run. The document of `harness history compare --json`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    old: str
+    new: str
+    newly_failing: tuple[Verdict, ...] = ()
+    fixed: tuple[Verdict, ...] = ()
+    still_failing: tuple[Verdict, ...] = ()
+    slower: tuple[Timing, ...] = ()
+    faster: tuple[Timing, ...] = ()
+    undecided: tuple[Timing, ...] = Field(
+        (), description="Another time, and too few runs to say whether that is usual."
+    )
+    flakier: tuple[Flakiness, ...] = ()
+    new_tasks: tuple[str, ...] = Field((), description="Node ids that no run had before.")
+    not_run: tuple[str, ...] = Field((), description="Node ids of the old run only: removed, or not selected.")
+
+    @property
+    def different(self) -> bool:
+        """What failed then and fails now is no difference."""
+        told = self.model_dump(exclude={"old", "new", "still_failing"})
+        return any(told.values())
+
+
+def compare(old: RunRecord, new: RunRecord, before: Points, after: Points) -> Comparison:
+    """`before`: the runs up to the old one, that included. `after`: those since, up to the new one."""
+    then = {each.nodeid: each for each in old.last}
+    now = {each.nodeid: each for each in new.last}
+    verdicts = [(_judged(each), _verdict(each, then, before)) for each in now.values()]
+    timings = list(_timings(then, now, before))
+    return Comparison(
+        old=old.run,
+        new=new.run,
+        newly_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before != "failed"),
+        fixed=tuple(v for outcome, v in verdicts if outcome == "passed" and v.before == "failed"),
+        still_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before == "failed"),
+        slower=tuple(sorted((t for t in timings if t.usual and t.after > t.before), key=_more, reverse=True)),
+        faster=tuple(sorted((t for t in timings if t.usual and t.after < t.before), key=_more)),
+        undecided=tuple(t for t in timings if t.usual is None),
+        flakier=tuple(sorted(_flakier(now.values(), before, after), key=lambda each: not each.significant)),
+        new_tasks=tuple(nodeid for nodeid in now if nodeid not in then and nodeid not in before),
+        not_run=tuple(nodeid for nodeid in then if nodeid not in now),
+    )
+
+
+def _more(timing: Timing) -> float:
+    return timing.after - timing.before
+
+
+def _judged(each: Execution | TaskPoint | None) -> str:
+    """A task whose rerun did not come about any more has failed; empty for one that was left out."""
+    return {"passed": "passed", "failed": "failed", "rerun": "failed"}.get(each.outcome if each else "", "")
+
+
+def _verdict(each: Execution, then: Mapping[str, Execution], before: Points) -> Verdict:
+    """Of a task that was left out in the old run, its last outcome before that one."""
+    earlier = (_judged(point) for point in reversed(before.get(each.nodeid, ())))
+    known = _judged(then.get(each.nodeid)) or next(filter(None, earlier), "new")
+    code, message = (each.record.code, each.record.message) if each.record else (None, "")
+    return Verdict(nodeid=each.nodeid, task_id=each.task_id, before=known, code=code, message=message or each.reason)
+
+
+def _timings(then: Mapping[str, Execution], now: Mapping[str, Execution], before: Points) -> Iterator[Timing]:
+    """Only of tasks that passed in both: a failure takes as long as its patience."""
+    for nodeid, each in now.items():
+        old = then.get(nodeid)
+        if old is None or not (old.outcome == each.outcome == "passed"):
+            continue
+        found = usual([point.seconds for point in before.get(nodeid, ()) if point.outcome == "passed"])
+        if _left(old.seconds, each.seconds, found) if found else _notable(old.seconds, each.seconds):
+            yield Timing(nodeid=nodeid, task_id=each.task_id, before=old.seconds, after=each.seconds, usual=found)
+
+
+def _left(before: float, after: float, found: Usual) -> bool:
+    """The old run was as usual on that side, and the new one is not."""
+    return after > found.high >= before or after < found.low <= before
+
+
+def _notable(before: float, after: float) -> bool:
+    return abs(after - before) > max(1.0, 0.25 * before)
+
+
+def _flakier(executions: Iterable[Execution], before: Points, after: Points) -> Iterator[Flakiness]:
+    for each in executions:
+        old, new = rate_of(before.get(each.nodeid, ())), rate_of(after.get(each.nodeid, ()))
+        if old and new and new.share > old.share and new.failed < new.executions:
+            significant = new.interval[0] > old.interval[1]
+            yield Flakiness(nodeid=each.nodeid, task_id=each.task_id, before=old, after=new, significant=significant)

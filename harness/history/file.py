@@ -1,0 +1,164 @@
+"""The file of the history: made, recognized, refused, and put aside when it is certainly broken."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+from harness.history.schema import APPLICATION, SCHEMA, TABLES
+from harness.reporting.names import shown_path
+
+HISTORY: Final = Path(".harness/history.sqlite3")
+"""Below the project's root."""
+PATIENCE: Final = 5.0
+"""Seconds that a reader, and a run that begins or ends, waits for another process."""
+_BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_SHUT = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
+_OTHERS = "It is left as it is"
+
+
+class HistoryError(ValueError):
+    """The history, or a run in it, cannot be had; the text names the file, what is wrong, and how to mend it."""
+
+
+class BrokenFileError(HistoryError):
+    """It is certainly no database, or a damaged one."""
+
+
+def place_of(root: Path) -> Path:
+    """The history of a project, or of a folder that a CI system kept of one (`history.sqlite3` at its top)."""
+    usual, plain = root / HISTORY, root / HISTORY.name
+    return plain if plain.is_file() and not usual.exists() else usual
+
+
+def open_writing(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
+    """The file, made if it is not there. Raises HistoryError, BrokenFileError for one that is damaged."""
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _opened(f"{path.absolute().as_uri()}?mode=rwc", path, patience, make=True)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file for reading, while others may write to it. Raises HistoryError, also for what fails inside."""
+    if not path.is_file():
+        raise HistoryError(
+            f"{shown_path(path)}: no history yet; a run of pytest with tasks begins it "
+            "(unless `[tool.harness] history_runs = 0`)"
+        )
+    with _explained(path), closing(_for_reading(path)) as database:
+        yield database
+
+
+def put_aside(root: Path, mark: str) -> str:
+    """A broken file goes out of the way, with what SQLite keeps beside it, and nothing is deleted; a line that says so.
+
+    Raises HistoryError when it cannot be moved.
+    """
+    path = place_of(root)
+    away = path.with_name(f"{path.name}.broken-{mark}")
+    with _explained(path):
+        for suffix in ("", "-wal", "-shm"):
+            beside = path.with_name(path.name + suffix)
+            if beside.exists():
+                beside.rename(away.with_name(away.name + suffix))
+    return f"{shown_path(path)} was damaged: it is kept as {away.name}, and a new history begins"
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another process is in the way for now."""
+    return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def is_broken(error: sqlite3.Error) -> bool:
+    return _code(error) in _BROKEN
+
+
+def _for_reading(path: Path) -> sqlite3.Connection:
+    """In a folder that cannot be written to, SQLite reads a file only when told that nobody else writes."""
+    uri = path.absolute().as_uri()
+    try:
+        return _opened(f"{uri}?mode=rw", path, PATIENCE)
+    except sqlite3.OperationalError as error:
+        if _code(error) not in _SHUT:
+            raise
+        return _opened(f"{uri}?mode=ro&immutable=1", path, PATIENCE)
+
+
+def _opened(uri: str, path: Path, patience: float, *, make: bool = False) -> sqlite3.Connection:
+    database = sqlite3.connect(uri, timeout=patience, isolation_level=None, check_same_thread=False, uri=True)
+    try:
+        database.row_factory = sqlite3.Row
+        if not _known(database, path) and make:
+            _make(database, path)
+        database.execute("PRAGMA foreign_keys = ON")
+        database.execute("PRAGMA synchronous = NORMAL")
+        if not make:
+            database.execute("PRAGMA query_only = ON")
+            database.execute("SELECT 1 FROM runs LIMIT 1").fetchone()
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _known(database: sqlite3.Connection, path: Path) -> bool:
+    """Whether it is ours; False: there is nothing in it yet. Raises HistoryError for anything else."""
+    application, version = _number(database, "application_id"), _number(database, "user_version")
+    if application == APPLICATION and version == SCHEMA:
+        return True
+    if application == APPLICATION:
+        raise HistoryError(
+            f"{shown_path(path)}: the history has schema {version}, and this version of pytest-taskspec knows "
+            f"{SCHEMA}. {_OTHERS}: use the version that wrote it, or move the file away to begin a new history"
+        )
+    if application or version or database.execute("SELECT 1 FROM sqlite_master").fetchone():
+        raise HistoryError(
+            f"{shown_path(path)}: expected the history of runs, found a database of something else. {_OTHERS}: "
+            "move it away to begin a history"
+        )
+    return False
+
+
+def _make(database: sqlite3.Connection, path: Path) -> None:
+    """Several processes may do this at once: the second finds it done. WAL where the disk can do it."""
+    database.execute("PRAGMA journal_mode = WAL")
+    database.execute("BEGIN IMMEDIATE")
+    if not _known(database, path):
+        for table in TABLES:
+            database.execute(table)
+        database.execute(f"PRAGMA application_id = {APPLICATION}")
+        database.execute(f"PRAGMA user_version = {SCHEMA}")
+    database.execute("COMMIT")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What SQLite and the disk say, as an error that names the file."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise explanation(path, error) from error
+
+
+def explanation(path: Path, error: sqlite3.Error | OSError) -> HistoryError:
+    """The same in words for people."""
+    file = shown_path(path)
+    if not isinstance(error, sqlite3.Error):
+        return HistoryError(f"{file}: the history cannot be kept here: {error.strerror or error}")
+    if is_broken(error):
+        return BrokenFileError(f"{file}: the history is damaged ({error}); move it away to begin a new one")
+    if is_busy(error):
+        return HistoryError(f"{file}: another process holds the history ({error}); try again in a moment")
+    return HistoryError(f"{file}: the history cannot be used: {error}")
+
+
+def _number(database: sqlite3.Connection, pragma: str) -> int:
+    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+def _code(error: sqlite3.Error) -> int:
+    return (getattr(error, "sqlite_errorcode", None) or 0) & 0xFF

@@ -1,0 +1,146 @@
+"""Reads runs out of the history: one as a value, the newest as a list, tasks over runs."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import cast
+
+from harness.history.artifacts import found_again
+from harness.history.file import HistoryError, place_of, reading
+from harness.history.record import Ending, Outcome, RunRecord, RunSummary, TaskPoint
+from harness.history.rows import execution_of, happening_of, run_of
+from harness.spec.problems import did_you_mean
+
+_NEWEST = "SELECT * FROM runs ORDER BY started DESC, run DESC LIMIT ?"
+_UNTIL = """SELECT runs.* FROM runs, (SELECT started, run FROM runs WHERE run = ?) AS one
+    WHERE (runs.started, runs.run) <= (one.started, one.run) ORDER BY runs.started DESC, runs.run DESC LIMIT ?"""
+_LAST = """SELECT e.*, (SELECT COUNT(*) FROM executions AS f WHERE f.run = e.run AND f.nodeid = e.nodeid) AS times
+    FROM executions AS e
+    WHERE e.id IN (SELECT MAX(id) FROM executions WHERE run = ? GROUP BY nodeid) ORDER BY e.id"""
+_PARTS = "SELECT document FROM executions JOIN documents ON execution = id WHERE run = ? ORDER BY id"
+_AROUND = "SELECT document FROM happenings WHERE run = ? ORDER BY position"
+_BACK = re.compile(r"last(?:-([0-9]{1,6}))?")
+
+
+def load_run(root: Path, name: str = "last") -> RunRecord:
+    """One run of a project. Raises HistoryError when there is no history, or no such run.
+
+    `name`: `last`, `last-1` (the one before), its id, or the beginning of an id that no other run has.
+    """
+    with reading(place_of(root)) as database:
+        row = _row(database, name)
+        executions = (execution_of(each["document"]) for each in database.execute(_PARTS, (row["run"],)))
+        happenings = (happening_of(each["document"]) for each in database.execute(_AROUND, (row["run"],)))
+        run = run_of(row, executions, happenings)
+    runs = (run.run, *run.merged_from)
+    return run.model_copy(update={"executions": tuple(found_again(each, root, runs) for each in run.executions)})
+
+
+def recent_runs(root: Path, limit: int = 30) -> tuple[RunSummary, ...]:
+    """The newest first. Raises HistoryError."""
+    with reading(place_of(root)) as database:
+        return tuple(_summary(database, row) for row in database.execute(_NEWEST, (limit,)).fetchall())
+
+
+def task_points(root: Path, runs: int = 30, until: str | None = None) -> dict[str, tuple[TaskPoint, ...]]:
+    """Node id -> what became of it in the newest runs, oldest first. Raises HistoryError.
+
+    `until`: the id of a run; it and those before it, none that began later.
+    """
+    points: dict[str, list[TaskPoint]] = {}
+    with reading(place_of(root)) as database:
+        found = database.execute(_UNTIL, (until, runs)) if until else database.execute(_NEWEST, (runs,))
+        for row in reversed(found.fetchall()):
+            for each in database.execute(_LAST, (row["run"],)):
+                points.setdefault(each["nodeid"], []).append(_point(row, each))
+    return {nodeid: tuple(found) for nodeid, found in points.items()}
+
+
+def _row(database: sqlite3.Connection, name: str) -> sqlite3.Row:
+    if back := _BACK.fullmatch(name):
+        return _back(database, int(back[1] or 0))
+    known = [str(row["run"]) for row in database.execute("SELECT run FROM runs ORDER BY started DESC, run DESC")]
+    meant = [name] if name in known else [run for run in known if name and run.startswith(name)]
+    if len(meant) == 1:
+        return _one(database.execute("SELECT * FROM runs WHERE run = ?", (meant[0],)))
+    if meant:
+        raise HistoryError(f"{name!r} is the beginning of {len(meant)} runs ({_some(meant)}); write more of it")
+    hint = did_you_mean(name, known) or (f"there are: {_some(known)}" if known else "the history is empty")
+    raise HistoryError(f"no run {name!r} in the history; {hint}")
+
+
+def _back(database: sqlite3.Connection, number: int) -> sqlite3.Row:
+    rows = database.execute(_NEWEST, (number + 1,)).fetchall()
+    if len(rows) <= number:
+        name = f"last-{number}" if number else "last"
+        kept = f"only {len(rows)} run{'' if len(rows) == 1 else 's'}" if rows else "no run"
+        raise HistoryError(f"there is no run {name!r}: the history has {kept} yet")
+    return cast("sqlite3.Row", rows[-1])
+
+
+def _one(found: sqlite3.Cursor) -> sqlite3.Row:
+    row: sqlite3.Row | None = found.fetchone()
+    if row is None:
+        raise HistoryError("the run was dropped from the history a moment ago")
+    return row
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
+    last = database.execute(_LAST, (row["run"],)).fetchall()
+    outcomes = [each["outcome"] for each in last]
+    passed, failed = outcomes.count("passed"), len(outcomes) - outcomes.count("passed") - outcomes.count("skipped")
+    tried = sum(each["recoveries"] for each in last)
+    return RunSummary(
+        run=row["run"],
+        started=row["started"],
+        finished=row["finished"],
+        ending=cast("Ending", row["ending"]),
+        seconds=round(_seconds(row, _ends(database, row)), 3),
+        passed=passed,
+        failed=failed,
+        skipped=outcomes.count("skipped"),
+        flaky=sum(each["outcome"] == "passed" and each["times"] > 1 for each in last),
+        healed=sum(each["healed"] for each in last),
+        retries=sum(each["retries"] for each in last),
+        commit=row["commit_id"],
+        branch=row["branch"],
+        error_rate=round(failed / (passed + failed), 4) if passed + failed else None,
+        recovery_rate=round(sum(each["recovered"] for each in last) / tried, 4) if tried else None,
+        note=row["note"],
+    )
+
+
+def _ends(database: sqlite3.Connection, row: sqlite3.Row) -> Iterator[datetime]:
+    """When something of the run was seen last; of a finished one, its end."""
+    if row["finished"]:
+        yield datetime.fromisoformat(row["finished"])
+        return
+    last = database.execute("SELECT MAX(at) AS at FROM happenings WHERE run = ?", (row["run"],)).fetchone()["at"]
+    if last:
+        yield datetime.fromisoformat(last)
+
+
+def _seconds(row: sqlite3.Row, ends: Iterator[datetime]) -> float:
+    started = datetime.fromisoformat(row["started"])
+    return max((0.0, *((end - started).total_seconds() for end in ends)))
+
+
+def _point(run: sqlite3.Row, row: sqlite3.Row) -> TaskPoint:
+    return TaskPoint(
+        run=run["run"],
+        started=run["started"],
+        outcome=cast("Outcome", row["outcome"]),
+        executions=row["times"],
+        seconds=row["seconds"],
+        healed=bool(row["healed"]),
+        retries=row["retries"],
+        code=row["code"] if row["outcome"] == "failed" else None,
+    )

@@ -1,0 +1,155 @@
+"""Folders that shards or machines have left, put together into one that reads like a project's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.history.artifacts import PREVIOUS
+from harness.history.file import HISTORY, HistoryError, place_of
+from harness.history.merging import merged
+from harness.history.reading import load_run
+from harness.history.record import Execution, RunRecord
+from harness.history.writing import save_run
+from harness.reporting.allure_files import write_allure_files
+from harness.reporting.documents import write_json, write_text
+from harness.reporting.history import LAST_RUN, write_last_run
+from harness.reporting.names import inside, safe_name, shown_path
+
+ERRORS, ALLURE = "errors", "allure-results"
+MARK = Path(".harness/merged.json")
+"""A folder that has it was made here, and may be made anew."""
+_WRITTEN_ANEW = {"environment.properties", "categories.json", "executor.json", "allurerc.mjs"}
+"""Of Allure's results: they are of one run, and the last one is a program."""
+_PROJECT = "# Written by `harness merge`: so that commands take this folder for a project.\n[tool.harness]\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A folder and the last run in it."""
+
+    folder: Path
+    run: RunRecord
+
+
+def shard_of(folder: Path) -> Shard:
+    """Raises HistoryError for a folder without a history, and for one whose history cannot be read."""
+    if not folder.is_dir():
+        raise HistoryError(f"{shown_path(folder)}: there is no such folder")
+    if not place_of(folder).is_file():
+        raise HistoryError(f"{shown_path(folder)}: neither {HISTORY} nor {HISTORY.name} is in it")
+    return Shard(folder, load_run(folder))
+
+
+def put_together(shards: Sequence[Shard], output: Path) -> RunRecord:
+    """The merged run, with all that was left of it, as `output`; what was merged there before stays in its history.
+
+    Raises HistoryError for a folder there that was not made here, OSError for a disk that does not take it.
+    """
+    if output.exists() and not (output / MARK).is_file() and (not output.is_dir() or any(output.iterdir())):
+        raise HistoryError(
+            f"{shown_path(output)} is there, and was not made by `harness merge`; name a new folder with --output"
+        )
+    made = output.absolute().with_name(f".{output.name}.{os.getpid()}")
+    shutil.rmtree(made, ignore_errors=True)
+    try:
+        run = _made(sorted(shards, key=lambda shard: (shard.run.started, shard.run.run)), made, output)
+        _put(made, output)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return run
+
+
+def _made(shards: Sequence[Shard], made: Path, output: Path) -> RunRecord:
+    (made / HISTORY.parent).mkdir(parents=True)
+    if (output / HISTORY).is_file():
+        shutil.copyfile(output / HISTORY, made / HISTORY)
+    run = merged(list(_with_errors(shards, made)))
+    save_run(made, run)
+    _copy_allure(shards, made, run)
+    records = [each.record for each in run.last if each.record is not None]
+    write_last_run(made / LAST_RUN, run.run, records, run.finished)
+    write_json(made / ".harness" / "metrics.json", {"run": run.run, **run.metrics})
+    write_json(made / MARK, {"run": run.run, "merged_from": run.merged_from})
+    write_text(made / "pyproject.toml", _PROJECT)
+    return run
+
+
+def _put(made: Path, output: Path) -> None:
+    """In the place of what was there, which goes only when the new one stands."""
+    old = made.with_name(f"{made.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    if output.exists():
+        output.rename(old)
+    made.rename(output)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _with_errors(shards: Iterable[Shard], made: Path) -> Iterator[RunRecord]:
+    """Each run with the places that its failures have in the new folder; of one name, the later ones get a number."""
+    taken: dict[str, Path] = {}
+    for shard in shards:
+        executions = [_moved(each, shard.folder, made / ERRORS, taken) for each in shard.run.executions]
+        yield shard.run.model_copy(update={"executions": tuple(executions)})
+
+
+def _moved(each: Execution, folder: Path, errors: Path, taken: dict[str, Path]) -> Execution:
+    record = each.record
+    if record is None or record.artifacts is None:
+        return each
+    source = _source(Path(record.artifacts), folder)
+    if source is None:
+        return each.model_copy(update={"record": record.model_copy(update={"artifacts": None})})
+    key = _free(record.key, source, taken)
+    if key not in taken:
+        taken[key] = source
+        shutil.copytree(source, errors / key, ignore=_links)
+    found = record.model_copy(update={"artifacts": f"{ERRORS}/{key}", "key": key})
+    return each.model_copy(update={"record": found})
+
+
+def _source(artifacts: Path, folder: Path) -> Path | None:
+    """The directory in the shard's folder: where its history says, or by its name below `errors`, on this machine."""
+    parts = artifacts.parts
+    known = [artifacts, folder / ERRORS / artifacts.name]
+    if PREVIOUS in parts:
+        known.insert(1, folder / ERRORS / Path(*parts[parts.index(PREVIOUS) :]))
+    return next((place.resolve() for place in known if place.is_dir() and inside(folder, place)), None)
+
+
+def _free(key: str, source: Path, taken: dict[str, Path]) -> str:
+    """The name itself, unless a directory of another shard has it. A key that is a path becomes a name."""
+    try:
+        name = safe_name(key)
+    except ValueError:
+        name = "task"
+    number, found = 1, name
+    while taken.get(found, source) != source:
+        number += 1
+        found = f"{name}~{number}"
+    return found
+
+
+def _links(folder: str, names: list[str]) -> set[str]:
+    """A link in a folder that came from elsewhere could lead anywhere here."""
+    return {name for name in names if Path(folder, name).is_symlink()}
+
+
+def _copy_allure(shards: Sequence[Shard], made: Path, run: RunRecord) -> None:
+    """All results; their names are unique, so that of one name the first stays."""
+    sources = [folder for shard in shards if (folder := shard.folder / ALLURE).is_dir() and not folder.is_symlink()]
+    if not sources:
+        return
+    target = made / ALLURE
+    target.mkdir()
+    for file in (file for folder in sources for file in sorted(folder.iterdir())):
+        plain = file.is_file() and not file.is_symlink() and file.name not in _WRITTEN_ANEW
+        if plain and not (target / file.name).exists():
+            shutil.copyfile(file, target / file.name)
+    write_allure_files(target, {**run.environment, "Run": run.run}, {})
+    if run.ci:
+        write_json(target / "executor.json", run.ci)

@@ -1,0 +1,145 @@
+"""Tasks that run while pytest still waits for an earlier one: begun by a schedule, taken in pytest's order."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from harness.engine.ending import reached
+from harness.engine.schedule import Job, Schedule
+from harness.gauge import Gauge
+from harness.plan import Plan
+from harness.record import TaskResult
+from harness.resilience import SystemClock
+from harness.spec.problems import SpecError
+from harness.sync import Caller, Pending
+from harness.wiring import AskHere, RepairHere, SyncHarness
+
+Make = Callable[[], Plan]
+"""Makes a task's plan; raises SpecError. Called on a thread of its own."""
+_LOOK_UP = 0.5
+"""Seconds after which the waiting thread looks up, so that Ctrl-C is seen on every platform."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A task that has run, and what it ran by."""
+
+    plan: Plan
+    result: TaskResult
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """Whom a task may turn to, on the thread of pytest."""
+
+    ask: AskHere | None = None
+    repair: RepairHere | None = None
+
+
+NOBODY = People()
+
+
+class Lookahead:
+    """Several tasks of one harness at once. `add`, `run`, `skip` and `stop` belong to the thread of pytest."""
+
+    def __init__(self, harness: SyncHarness, limit: int, people: People = NOBODY, window: int = 256) -> None:
+        """`limit`: so many tasks at once. `window`: so many may have begun before pytest has asked for them.
+
+        Of the `people` a task asks, the answer comes when its turn has come.
+        """
+        self._harness = harness
+        self._people = people
+        self._limit = limit
+        self._schedule = Schedule.of((), window)
+        self._jobs: dict[str, tuple[Job, Make]] = {}
+        self._begun: dict[str, Pending[Ran]] = {}
+        self._change = threading.Condition()
+        self._gauge: Pending[None] | None = None
+
+    def _take(self, limit: int) -> None:
+        with self._change:
+            self._limit = limit
+            self._fill()
+
+    def measure(self, processes: int) -> None:
+        """From now on the limit is what the machine can take; so many `processes` share it."""
+        gauge = Gauge(SystemClock(), lambda: self.running, self._take, processes)
+        self._gauge = self._harness.begin(lambda _caller: gauge.watch())
+
+    @property
+    def running(self) -> int:
+        return len(self._schedule.running)
+
+    def add(self, jobs: Iterable[tuple[Job, Make]]) -> None:
+        """More tasks, behind those that are there."""
+        with self._change:
+            for job, make in jobs:
+                if job.name not in self._jobs:
+                    self._jobs[job.name] = job, make
+                    self._schedule.add(job)
+
+    def run(self, name: str, sink: Callable[[Any], None]) -> Ran:
+        """What became of the task whose turn has come; its events reach `sink`. Raises what its plan or Ctrl-C does."""
+        with self._change:
+            if name in self._schedule.over and name not in self._begun:  # once more: `--reruns`
+                self._schedule.add(self._jobs[name][0])
+            self._schedule.call(name)
+            self._fill()
+            while name not in self._begun:
+                self._change.wait(_LOOK_UP)
+            pending = self._begun.pop(name)
+        return pending.finish(sink)
+
+    def skip(self, name: str) -> None:
+        """Its turn has come, and it does not run: what it depends on did not pass."""
+        with self._change:
+            self._schedule.call(name)
+            self._schedule.end(name, False)
+            self._fill()
+
+    def stop(self) -> list[Ran]:
+        """The run is over: nothing more begins, what runs is cancelled. All that ran and that nobody has asked for."""
+        with self._change:
+            self._schedule.close()
+            left, self._begun = list(self._begun.values()), {}
+        if self._gauge is not None:
+            self._gauge.cancel()
+        for pending in left:
+            pending.cancel()
+        return [ran for pending in left for ran in _end(pending)]
+
+    def _fill(self) -> None:
+        """Begin what may; the lock is held."""
+        for name in self._schedule.startable(self._limit):
+            self._schedule.begin(name)
+            self._begun[name] = self._harness.begin(partial(self._play, name))
+        self._change.notify_all()
+
+    async def _play(self, name: str, caller: Caller) -> Ran:
+        """On the loop. The plan is made beside it, so that making it holds up nobody."""
+        well = False
+        try:
+            plan = await asyncio.to_thread(self._jobs[name][1])
+            result = await self._harness.play(plan, caller, self._people.ask, self._people.repair)
+            well = reached(plan.spec, result)
+            if result.failure is not None and result.failure.code == "INTERRUPTED":
+                self._schedule.close()  # Ctrl-C: nothing takes its place
+            return Ran(plan, result)
+        finally:
+            with self._change:
+                self._schedule.end(name, well)
+                self._fill()
+
+
+def _end(pending: Pending[Ran]) -> list[Ran]:
+    """What became of it; nothing when it had not begun, or its plan could not be made."""
+    try:
+        return [pending.finish(lambda _event: None)]
+    except (SpecError, CancelledError):
+        return []

@@ -1,0 +1,205 @@
+"""`--task-workers`: which items may run before their turn, and the look-ahead that runs them (DESIGN 5)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.compile import compile_plan
+from harness.compile.planned import plans_of
+from harness.engine.schedule import Job
+from harness.lookahead import Lookahead, Make, People, Ran
+from harness.pytest_plugin.collect import TaskItem
+from harness.pytest_plugin.interrupted import CODE as INTERRUPTED
+from harness.pytest_plugin.order import task_items
+from harness.pytest_plugin.run import RECORD, asking, repair
+from harness.pytest_plugin.state import State
+from harness.reporting.allure_sink import running_test
+from harness.reporting.names import shown_path
+from harness.reporting.task_record import TaskRecord, task_record
+from harness.spec.faults import Fault
+from harness.spec.suite import dependencies
+from harness.spec.task import TaskSpec
+
+SHARED = frozenset({
+    "browser_stop", "browser_kill", "driver_kill", "service_killed", "service_restarted", "port_taken",
+})  # fmt: skip
+"""Faults that strike what other tasks stand on too: such a task runs alone."""
+HARMLESS = frozenset({"request", "_pw_trace_api_requests"})
+"""Fixtures that no task waits for: pytest's own, and what pytest-playwright gives to every test."""
+TOLD_IN_TURN = ("skip", "skipif", "xfail")
+"""Marks by which it shows only in its turn whether an item runs."""
+STEPPING_IN = ("pytest_runtest_setup", "pytest_runtest_call", "pytest_pyfunc_call", "pytest_runtest_protocol")
+
+
+class Ahead:
+    """The look-ahead of one session; items are told to it as this process comes to know that it will run them."""
+
+    def __init__(self, state: State, lookahead: Lookahead) -> None:
+        self._state = state
+        self._lookahead = lookahead
+        self._known: set[str] = set()
+        self._wanted: dict[str, frozenset[str]] | None = None
+        self._before: dict[str, frozenset[str]] = {}
+
+    def run(self, item: pytest.Item, sink: Callable[[Any], None]) -> Ran:
+        """What became of the task whose turn it is. Raises SpecError, KeyboardInterrupt."""
+        self._add(item)
+        return self._lookahead.run(item.nodeid, sink)
+
+    def skip(self, item: pytest.Item) -> None:
+        """It is its turn, and it does not run."""
+        self._add(item)
+        self._lookahead.skip(item.nodeid)
+
+    def stop(self) -> list[Ran]:
+        """No item follows: what ran and was not reported."""
+        return self._lookahead.stop()
+
+    def _add(self, current: pytest.Item) -> None:
+        found = [item for item in task_items(upcoming(current)) if item.nodeid not in self._known]
+        if found:
+            self._known.update(item.nodeid for item in found)
+            held = steps_in(current.config)
+            self._lookahead.add([self._job(item, current, held=held) for item in found])
+
+    def _job(self, item: TaskItem, current: pytest.Item, *, held: bool) -> tuple[Job, Make]:
+        self._look(item.session.items)
+        spec, settings, name = item.loaded.spec, self._state.settings, item.nodeid
+        make = partial(
+            compile_plan, item.loaded, settings=settings, run_id=self._state.run_id, agent=self._state.chosen
+        )
+        wants, after = (self._wanted or {}).get(name, frozenset()), self._before.get(name, frozenset())
+        alone = any(fault.kind in SHARED for fault in self._faults(spec))
+        free = not held and plain(item, current) and item.loaded.source not in self._state.problems
+        return Job(name, wants, after, alone, free), make
+
+    def _faults(self, spec: TaskSpec) -> Iterator[Fault]:
+        yield from spec.faults
+        for loaded in plans_of(self._state.settings):
+            yield from (fault for _, fault in loaded.plan.of(spec))
+
+    def _look(self, items: Sequence[pytest.Item]) -> None:
+        """What ties the tasks of the session together; once."""
+        if self._wanted is not None:
+            return
+        tasks = task_items(items)
+        names = {item.loaded.spec.task_id: item.nodeid for item in tasks}
+        graph = dependencies([item.loaded for item in tasks])
+        self._wanted = {names[each]: frozenset(names[other] for other in wanted) for each, wanted in graph.items()}
+        last: dict[str, str] = {}
+        for item in tasks:
+            if episode := item.loaded.spec.episode_id:
+                self._before[item.nodeid] = frozenset(filter(None, [last.get(episode)]))
+                last[episode] = item.nodeid
+
+
+def begin(config: pytest.Config, state: State) -> None:
+    """Tasks of this session run several at once, where `task_workers` says so."""
+    workers = state.settings.task_workers
+    if workers == 1 or state.ahead is not None:
+        return
+    people = People(asking(state, config), partial(repair, config))
+    lookahead = Lookahead(state.harness(), 1 if workers == "auto" else workers, people)
+    if workers == "auto":
+        lookahead.measure(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+    state.ahead = Ahead(state, lookahead)
+    config.pluginmanager.register(RealTimes(), "taskspec-real-times")
+
+
+class RealTimes:
+    """A task that ran before its turn took its own time, not that of its report. Only with look-ahead."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Around Allure's own, which sets the times of the turn."""
+        try:
+            return (yield)
+        finally:
+            record, test = item.stash.get(RECORD, None), running_test()
+            if record is not None and record.started is not None and test is not None:
+                test.start = round(record.started.timestamp() * 1000)
+                test.stop = test.start + round(record.seconds * 1000)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: Any) -> Generator[None, Any, Any]:
+        """junit.xml, `--durations`."""
+        report = yield
+        if call.when == "call" and (record := item.stash.get(RECORD, None)):
+            report.duration = record.seconds
+        return report
+
+
+def end(state: State) -> None:
+    """No item follows. What ran ahead and was not asked for is told apart: pytest makes no report of it."""
+    ahead, state.ahead = state.ahead, None
+    for ran in ahead.stop() if ahead else ():
+        record = task_record(ran.plan, ran.result, state.harness().redactor)
+        (state.interrupted if record.code == INTERRUPTED else state.passed_over).append(record)
+
+
+def passed_over_lines(state: State) -> list[str]:
+    """For the summary: what had run when the run ended early."""
+    told = [_told(record) for record in state.passed_over]
+    return [f"ran ahead, not reported: {', '.join(told)}"] if told else []
+
+
+def _told(record: TaskRecord) -> str:
+    place = f": {record.code}, {shown_path(Path(record.artifacts))}" if record.artifacts else ""
+    return f"{record.task_id} ({record.final_state}{place})"
+
+
+def upcoming(item: pytest.Item) -> Sequence[pytest.Item]:
+    """The item, and those that this process will run after it, as far as it knows."""
+    items = item.session.items
+    if not hasattr(item.config, "workerinput"):
+        return items[items.index(item) :]
+    return [item, *(items[index] for index in assigned(item.config) if items[index] is not item)]
+
+
+def assigned(config: pytest.Config) -> Iterator[int]:
+    """What xdist has given to this worker and what has not begun: places in the session's items."""
+    for plugin in config.pluginmanager.get_plugins():
+        queue = getattr(plugin, "torun", None)
+        if queue is not None and hasattr(queue, "lock"):
+            following = getattr(plugin, "nextitem_index", None)
+            with queue.lock() as waiting:
+                yield from (index for index in (following, *waiting) if isinstance(index, int))
+
+
+def plain(item: TaskItem, current: pytest.Item) -> bool:
+    """Whether nothing is prepared for the item, or decided about it, in its own turn."""
+    ready = HARMLESS | set(_session_wide(current))
+    if not ready.issuperset(item.fixturenames) or any(map(item.get_closest_marker, TOLD_IN_TURN)):
+        return False
+    rules = item.loaded.spec.error_recovery
+    if rules.on_state_inconsistency.strategy == "manual_resolution":
+        return False
+    return rules.on_precondition_fail.strategy != "attempt_repair" or not _hooked(item.config)
+
+
+def _hooked(config: pytest.Config) -> bool:
+    """Whether somebody repairs preconditions by the hook, which is called on pytest's own thread."""
+    return bool(config.hook.pytest_taskspec_repair.get_hookimpls())
+
+
+def _session_wide(item: Any) -> Iterator[str]:
+    """Fixtures of the whole session that the item had: they are set up."""
+    for name, found in item._fixtureinfo.name2fixturedefs.items():  # noqa: SLF001 - `fixturenames` has no scopes
+        if found and found[-1].scope == "session":
+            yield name
+
+
+def steps_in(config: pytest.Config) -> bool:
+    """Whether a conftest.py or a plugin of the project looks at each item in its turn."""
+    return any(_own(impl) for name in STEPPING_IN for impl in getattr(config.hook, name).get_hookimpls())
+
+
+def _own(impl: Any) -> bool:
+    file: str = getattr(impl.plugin, "__file__", None) or ""
+    return file.endswith("conftest.py")

@@ -1,0 +1,97 @@
+"""What a CI system shows of a run: its page in Markdown, and annotations. Made at the end, of what pytest has said."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from harness.history import HistoryError, task_points
+from harness.history.around import happenings_of
+from harness.history.artifacts import found_again
+from harness.history.record import Execution, RunRecord
+from harness.pytest_plugin import summary_file
+from harness.pytest_plugin.annotations import annotate, is_wanted
+from harness.pytest_plugin.cut_short import cut_short
+from harness.pytest_plugin.executions import Executions
+from harness.pytest_plugin.state import State
+from harness.triage import Cause, causes, troubles
+from harness.triage.markdown import Page
+
+
+def asked_for(config: pytest.Config) -> bool:
+    """Whether this process, which is no worker of xdist, is to tell a CI system of its run."""
+    if hasattr(config, "workerinput"):
+        return False
+    return summary_file.place(config) is not None or is_wanted(config)
+
+
+class CiPage:
+    """A plugin; registered only where it is asked for."""
+
+    def __init__(self, config: pytest.Config, state: State) -> None:
+        self._config = config
+        self._state = state
+        self._told = Executions(state.settings.root)
+        self._executions: dict[tuple[str, int], Execution] = {}
+        self._uncollected: dict[str, str] = {}
+        self._started = datetime.now(UTC)
+        self._problem = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if execution := self._told.of(report):
+            self._executions[execution.nodeid, execution.number] = execution
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Under xdist each worker tells the same."""
+        if report.failed:
+            lines = str(report.longrepr).strip().splitlines()
+            self._uncollected[report.nodeid] = lines[-1] if lines else "no reason was given"
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
+        """After the summary of the tasks, when all that was to be written is there."""
+        for each in map(self._told.interrupted, cut_short(self._config, self._state, exitstatus)):
+            self._executions[each.nodeid, each.number] = each
+        run = self._run()
+        found = self._causes(run)
+        if is_wanted(self._config):
+            annotate(terminalreporter, found)
+        self._write(run, found)
+        if self._problem:
+            terminalreporter.write_line(self._problem)
+
+    def _run(self) -> RunRecord:
+        root, run = self._state.settings.root, self._state.run_id
+        return RunRecord(
+            run=run,
+            started=self._started,
+            finished=datetime.now(UTC),
+            executions=tuple(found_again(each, root, (run,)) for each in self._executions.values()),
+            happenings=happenings_of(root, run),
+        )
+
+    def _causes(self, run: RunRecord) -> tuple[Cause, ...]:
+        services = self._state.settings.services.items()
+        hosts = {host: name for name, service in services for host in service.hosts}
+        return causes(troubles(run, self._passed_before(run)), hosts)
+
+    def _passed_before(self, run: RunRecord) -> frozenset[str]:
+        """Node ids of those that passed when they ran before; none without a history."""
+        try:
+            points = task_points(self._state.settings.root)
+        except HistoryError:
+            return frozenset()
+        before = {nodeid: [each for each in found if each.run < run.run] for nodeid, found in points.items()}
+        return frozenset(nodeid for nodeid, found in before.items() if found and found[-1].outcome == "passed")
+
+    def _write(self, run: RunRecord, found: tuple[Cause, ...]) -> None:
+        file = summary_file.place(self._config)
+        if file is None:
+            return
+        reports = tuple(summary_file.reports(self._config, self._state.settings, bool(found)))
+        try:
+            summary_file.append(file, Page(run, found, self._uncollected, reports))
+        except OSError as error:
+            self._problem = f"{summary_file.OPTION}: {file}: {error.strerror}"

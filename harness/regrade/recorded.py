@@ -1,0 +1,157 @@
+"""One task as a run has left it: how it ended, the criteria that ran, and what there is to judge others by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.criteria.values import moment_in
+from harness.ports import Json
+from harness.regrade.documents import UnusableEvidenceError, document, table
+from harness.regrade.page import RecordedPage
+from harness.regrade.page_file import recorded_page
+from harness.regrade.sources import RecordedSources
+from harness.reporting.grading import PAGE_STATE, UNMET
+
+OLDER = "the evidence is of an older version"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What one directory of evidence says."""
+
+    folder: Path
+    task_id: str
+    key: str
+    run: str
+    source: str
+    passed: bool
+    expected: bool
+    """It failed, and its file declared that."""
+    code: str | None
+    ended: str
+    """Where it ended before its criteria were judged, as a part of a sentence; empty: they were."""
+    ran: Mapping[str, bool | None] | None
+    """The criteria that ran, as the file had them, and whether each held; None: not known."""
+    relaxed: tuple[str, ...]
+    score: float | None
+    attempts: Mapping[str, int] | None
+    """`planned`, `made`, `passed`."""
+    alternative: str | None
+    """The task that passed in its place."""
+    sources: RecordedSources
+
+    @property
+    def before(self) -> bool:
+        """Whether it counted as passed in its run."""
+        return self.passed or self.expected
+
+
+def recorded(folder: Path) -> Recorded:
+    """Raises UnusableEvidenceError for a directory that is stale, half-written or somebody else's."""
+    manifest = table(folder / "manifest.json")
+    task_id = manifest.get("task_id")
+    state = manifest.get("final_state")
+    if not isinstance(task_id, str) or state not in ("completed", "partial_success", "failed", "aborted"):
+        raise UnusableEvidenceError("manifest.json is not one of ours: it has no task_id or final_state")
+    passed = state in ("completed", "partial_success")
+    report = {} if passed else table(folder / "error_report.json")
+    grading = manifest.get("grading")
+    grading = grading if isinstance(grading, dict) else {}
+    code = report.get("code")
+    return Recorded(
+        folder=folder,
+        task_id=task_id,
+        key=_text(manifest.get("key")) or folder.name,
+        run=_text(manifest.get("run")),
+        source=_text(manifest.get("source")),
+        passed=passed,
+        expected=manifest.get("expected") is True,
+        code=code if isinstance(code, str) else None,
+        ended="" if passed or code == UNMET else _ended(report),
+        ran=_ran(grading.get("success_criteria")),
+        relaxed=tuple(_ran(grading.get("relaxed_success_criteria")) or ()),
+        score=_number(grading.get("score")),
+        attempts=_attempts(grading.get("attempts")),
+        alternative=_text(grading.get("alternative")) or None,
+        sources=_sources(folder, manifest, report, grading),
+    )
+
+
+def _text(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Json) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _ended(report: Mapping[str, Json]) -> str:
+    index, code = report.get("step_index"), report.get("code", "UNKNOWN")
+    metrics = report.get("metrics")
+    steps = metrics.get("steps_total") if isinstance(metrics, dict) else None
+    if not isinstance(index, int) or index < 0:
+        return f"before its first step ({code})"
+    return f"{'after its last step' if index == steps else f'in step {index}'} ({code})"
+
+
+def _ran(found: Json) -> dict[str, bool | None] | None:
+    if not isinstance(found, list):
+        return None
+    entries = (each for each in found if isinstance(each, dict) and isinstance(each.get("text"), str))
+    return {each["text"]: each["held"] if isinstance(each.get("held"), bool) else None for each in entries}
+
+
+def _attempts(found: Json) -> dict[str, int] | None:
+    names = ("planned", "made", "passed")
+    if not isinstance(found, dict) or any(type(found.get(name)) is not int for name in names):
+        return None
+    return {name: found[name] for name in names}
+
+
+def _sources(
+    folder: Path, manifest: Mapping[str, Json], report: Mapping[str, Json], grading: Mapping[str, Json]
+) -> RecordedSources:
+    memory = _snapshot(folder / "memory_snapshot.json", manifest)
+    context = report.get("context")
+    url = grading.get("url") or (context.get("url") if isinstance(context, dict) else None)
+    return RecordedSources(
+        recorded_page=_page(folder, grading),
+        entries=memory if isinstance(memory, str) else _values(memory),
+        channels=_snapshot(folder / "env_snapshot.json", manifest),
+        at=moment_in(grading.get("world_time")),
+        url=url if isinstance(url, str) else None,
+    )
+
+
+def _snapshot(path: Path, manifest: Mapping[str, Json]) -> dict[str, Json] | str:
+    """The document, or why it is not known."""
+    try:
+        return table(path)
+    except UnusableEvidenceError as error:
+        entries: Any = manifest.get("artifacts")
+        known = entries if isinstance(entries, list) else []
+        why = (e.get("reason") for e in known if isinstance(e, dict) and e.get("name") == path.name)
+        reason = next(why, None)
+        return f"{error}" + (f" ({reason})" if isinstance(reason, str) else "")
+
+
+def _values(entries: Mapping[str, Json]) -> dict[str, Json]:
+    """MemoryKV entries by key."""
+    return {key: entry["value"] for key, entry in entries.items() if isinstance(entry, dict) and "value" in entry}
+
+
+def _page(folder: Path, grading: Mapping[str, Json]) -> RecordedPage | str:
+    told = grading.get("page")
+    if told is None:
+        return OLDER
+    if told != PAGE_STATE:
+        return _text(told) or OLDER
+    try:
+        return recorded_page(document(folder / PAGE_STATE))
+    except UnusableEvidenceError as error:
+        return str(error)
+    except ValueError as error:
+        return f"{PAGE_STATE}: {error}"

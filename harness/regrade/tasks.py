@@ -1,0 +1,66 @@
+"""The task files as they are now, for evidence that names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+from harness.regrade.documents import UnusableEvidenceError
+from harness.regrade.recorded import Recorded
+from harness.reporting.names import inside
+from harness.spec.load import find_tasks, load_file
+from harness.spec.loaded import Loaded
+from harness.spec.parametrize import expand
+from harness.spec.problems import SpecError
+
+
+class NamedTasks:
+    """The files that were named: tasks are found in them by their id."""
+
+    def __init__(self, specs: Iterable[Path]) -> None:
+        """Raises SpecError for a file that is none, or has errors."""
+        files = (_cases(path) for path in find_tasks(specs))
+        self._tasks: Mapping[str, Loaded] = {each.spec.task_id: each for cases in files for each in cases}
+
+    def of(self, evidence: Recorded) -> Loaded:
+        """Raises UnusableEvidenceError."""
+        if evidence.task_id not in self._tasks:
+            raise UnusableEvidenceError("no file of --spec has its task_id")
+        return self._tasks[evidence.task_id]
+
+
+class OwnTasks:
+    """The file that the evidence itself names, when it is in one of these folders: evidence is not trusted."""
+
+    def __init__(self, roots: Sequence[Path]) -> None:
+        self._roots = roots
+        self._cases = cache(_cases)
+
+    def of(self, evidence: Recorded) -> Loaded:
+        """Raises UnusableEvidenceError."""
+        if not evidence.source:
+            raise UnusableEvidenceError("it does not say which file it is of; name it with --spec")
+        path = next((root / evidence.source for root in self._roots if _there(root, evidence.source)), None)
+        if path is None:
+            raise UnusableEvidenceError(f"its file {evidence.source} is not there; name it with --spec")
+        try:
+            cases = self._cases(path)
+        except SpecError as error:
+            raise UnusableEvidenceError(f"its file has errors: {str(error).splitlines()[0]}") from error
+        found = next((case for case in cases if case.spec.task_id == evidence.task_id), None)
+        if found is None:
+            raise UnusableEvidenceError(f"its file {evidence.source} has no such task any more")
+        return found
+
+
+def _there(root: Path, source: str) -> bool:
+    path = root / source
+    try:
+        return path.is_file() and inside(root, path)
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _cases(path: Path) -> tuple[Loaded, ...]:
+    return expand(load_file(path, needs_steps=False))

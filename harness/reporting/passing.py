@@ -1,0 +1,84 @@
+"""`.harness/evidence/<run>/<key>`: what a task that passed looked like at its end, for regrading.
+
+Kept only with `evidence = "all"`: the usual run pays nothing for tasks that pass (DESIGN 7).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+
+from harness.plan import Plan
+from harness.ports import Evidence, Json, Snapshot
+from harness.record import TaskResult
+from harness.reporting.copying import UNREADABLE, redacted_copy
+from harness.reporting.documents import write_json
+from harness.reporting.grading import grading
+from harness.reporting.manifest import MANIFEST
+from harness.reporting.names import safe_name
+from harness.reporting.redaction import Redactor
+from harness.reporting.workspace import Workspace
+
+EVIDENCE = Path(".harness/evidence")
+_DOM = "dom_snapshot.html"
+
+
+class PassedEvidence:
+    """Writes the directories of one run, each by rename; forgets the oldest runs."""
+
+    def __init__(self, root: Path, run_id: str, redactor: Redactor, runs: int) -> None:
+        """`runs`: how many are kept, this one included. ValueError for a run id that is no safe directory name."""
+        self._root = root / EVIDENCE
+        self._run = safe_name(run_id)
+        self._redactor = redactor
+        self._runs = max(1, runs)
+        self._workspace: Workspace | None = None
+        self._lock = threading.Lock()
+
+    def keep(self, plan: Plan, result: TaskResult, evidence: Evidence, state: Snapshot) -> Path:
+        """The directory. Raises OSError when it cannot be written, ValueError for a key that leads elsewhere."""
+        target = self._root / self._run / safe_name(plan.key)
+        build = self._begun().folder(plan.key)
+        self._fill(build, plan, result, evidence, state)
+        with self._lock:
+            self._begun().discard(target)  # a rerun in the same run
+            target.parent.mkdir(parents=True, exist_ok=True)
+            build.rename(target)
+            self._prune()
+        self._begun().discard(build)
+        return target
+
+    def _begun(self) -> Workspace:
+        """Nothing is made before there is something to keep."""
+        if self._workspace is None:
+            self._root.mkdir(parents=True, exist_ok=True)
+            self._workspace = Workspace(self._root, self._run)
+        return self._workspace
+
+    def _fill(self, folder: Path, plan: Plan, result: TaskResult, evidence: Evidence, state: Snapshot) -> None:
+        redactor = self._redactor.plus(plan.secrets)
+        write_json(folder / "memory_snapshot.json", redactor.json(state.memory or {}))
+        write_json(folder / "env_snapshot.json", redactor.json(state.environment or {}))
+        if (evidence.folder / _DOM).is_file():
+            with contextlib.suppress(*UNREADABLE):
+                redacted_copy(evidence.folder / _DOM, folder / _DOM, redactor)
+            (evidence.folder / _DOM).unlink()
+        document: dict[str, Json] = {
+            "task_id": plan.task_id,
+            "key": plan.key,
+            "run": self._run,
+            "source": plan.source,
+            "final_state": result.final_state,
+            "code": None,
+            "expected": False,
+            "grading": grading(folder, plan, result, evidence, redactor),
+        }
+        write_json(folder / MANIFEST, redactor.json(document))
+
+    def _prune(self) -> None:
+        """Keep the newest runs: their names begin with their time."""
+        with contextlib.suppress(FileNotFoundError):  # a parallel worker was quicker
+            runs = sorted((path for path in self._root.iterdir() if not path.name.startswith(".")), reverse=True)
+            for old in runs[self._runs :]:
+                self._begun().discard(old)

@@ -1,0 +1,89 @@
+"""What Allure knows of earlier runs, kept in `.harness/`: trends go on when the folder of results is emptied.
+
+A report that is built again is no new run: what Allure kept of the same run is taken out before it is written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from harness.ports import Json
+from harness.reporting.allure_results import Results
+from harness.reporting.documents import write_text
+
+HISTORY_3 = Path(".harness/allure-history.jsonl")
+HISTORY_2 = Path(".harness/allure-history-2")
+KEPT = 50
+"""Runs in Allure 3's history; Allure 2 keeps 20 of itself."""
+
+Starts = Mapping[str, int]
+"""History id of a test -> when it began, in milliseconds since 1970."""
+
+
+def starts_of(results: Results) -> Starts:
+    return {str(test["historyId"]): int(test["start"]) for test in results.tests.values() if test.get("historyId")}
+
+
+def earlier_points(history: Path, starts: Starts) -> tuple[list[str], list[str]]:
+    """The lines of Allure 3's history that are of other runs; and what was left out of it, a line each."""
+    lines = history.read_text("utf-8", "replace").splitlines() if history.is_file() else []
+    kept, left_out = [], []
+    for number, line in enumerate(lines, 1):
+        point = _point(line)
+        if point is None:
+            left_out.append(f"{history.name}:{number}: not a run, maybe half-written")
+        elif not any(item.get("start") == starts.get(key, -1) for key, item in _items(point)):
+            kept.append(line)
+    return kept[-KEPT:], left_out
+
+
+def keep_points(built: Path, history: Path) -> None:
+    """After a report: what Allure wrote is kept. Nothing when it wrote none."""
+    if built.is_file():
+        write_text(history, built.read_text("utf-8", "replace"))
+
+
+def _point(line: str) -> Json | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("testResults"), dict) else None
+
+
+def _items(point: Json) -> Iterator[tuple[str, Json]]:
+    return ((key, item) for key, item in point["testResults"].items() if isinstance(item, dict))
+
+
+def lend_history(kept: Path, staged: Path, run: str) -> None:
+    """Before an Allure 2 report: its history up to the run before this one goes beside the results."""
+    before = kept / "before" if _last(kept) == run else kept / "last"
+    if before.is_dir():
+        shutil.copytree(before, staged / "history")
+
+
+def keep_history(report: Path, kept: Path, run: str) -> None:
+    """After an Allure 2 report: its history is the last, and the one that was lent is what was before."""
+    if not (report / "history").is_dir():
+        return
+    if _last(kept) != run and (kept / "last").is_dir():
+        shutil.rmtree(kept / "before", ignore_errors=True)
+        (kept / "last").rename(kept / "before")
+    shutil.rmtree(kept / "last", ignore_errors=True)
+    shutil.copytree(report / "history", kept / "last")
+    write_text(kept / "run", run)
+
+
+def run_of(starts: Starts) -> str:
+    """Names the run that some results are of."""
+    return f"{min(starts.values(), default=0)}-{max(starts.values(), default=0)}-{len(starts)}"
+
+
+def _last(kept: Path) -> str:
+    try:
+        return (kept / "run").read_text("utf-8")
+    except (OSError, ValueError):
+        return ""

@@ -1,0 +1,28 @@
+"""Text of pages and tasks inside of GitHub's and GitLab's Markdown: it is read, and does nothing."""
+
+from __future__ import annotations
+
+import re
+
+from harness.reporting.table import shortened
+from harness.reporting.visible import printable
+
+_MARKDOWN = re.compile(r"([\\`*_\[\]#!|~$@^])|\A([-+=]|\d+(?=[.)]))")
+_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+
+
+def escaped(text: str, longest: int = 200) -> str:
+    """In one line of at most so many characters before they are escaped: no markup, no link, no mention, no cell."""
+    short = shortened(printable(text), longest)
+    plain = "".join(_ENTITIES.get(letter, letter) for letter in short)
+    return _MARKDOWN.sub(_marked, plain).replace("://", r":\//").replace("www.", r"www\.")
+
+
+def _marked(found: re.Match[str]) -> str:
+    """A number at the beginning, which would be a list's, cannot be escaped itself: a blank that is none stands first."""
+    return f"&#8203;{found[2]}" if found[2] and found[2].isdigit() else f"\\{found[0]}"
+
+
+def code(text: str, longest: int = 200) -> str:
+    """The same, in the letters of a program."""
+    return f"<code>{escaped(text, longest)}</code>" if text else ""

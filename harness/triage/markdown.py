@@ -1,0 +1,165 @@
+"""A run as Markdown for the page of a CI job: what failed, why, and where to look first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.history.record import Execution, Happening, RunRecord
+from harness.reporting.visible import printable
+from harness.triage.causes import Cause
+from harness.triage.escaping import code, escaped
+from harness.triage.first_look import first_look
+from harness.triage.trouble import Trouble
+
+LIMIT = 1024 * 1024
+"""Bytes that GitHub takes of one step."""
+ROWS = 200
+"""Rows of a table, at most; fewer when they would not fit into the limit."""
+FEW = 5
+"""Tasks that a cause names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a page tells."""
+
+    run: RunRecord
+    causes: Sequence[Cause]
+    uncollected: Mapping[str, str]
+    """File -> why it could not be collected."""
+    reports: Sequence[tuple[str, str]]
+    """What there is, and where."""
+
+
+def markdown(page: Page, limit: int = LIMIT) -> str:
+    """At most `limit` bytes of it; tables get shorter first."""
+    rows = ROWS
+    while len((text := "\n".join(_lines(page, rows)) + "\n").encode()) > limit and rows:
+        rows //= 2
+    return text if len(text.encode()) <= limit else ""
+
+
+def _lines(page: Page, rows: int) -> Iterator[str]:
+    yield from _head(page)
+    yield from _uncollected(page.uncollected, rows)
+    yield from _causes(page.causes, rows)
+    yield from _tasks([task for cause in page.causes for task in cause.tasks], rows)
+    yield from _listed("Flaky and healed", [*_flaky(page.run), *_healed(page.run)], rows)
+    yield from _listed("Circuits and services", [*_around(page.run.happenings)], rows)
+    yield from _listed("Reports", [f"{escaped(name)}: {code(place)}" for name, place in page.reports], rows)
+
+
+def _head(page: Page) -> Iterator[str]:
+    last = page.run.last
+    failed = sum(cause.count for cause in page.causes)
+    if not last:
+        yield "## No task ran\n"
+        return
+    mark = "❌" if failed or page.uncollected else "✅"
+    said = f"{failed} of {len(last)} tasks failed" if failed else f"{_tasks_of(len(last))}, none failed"
+    yield f"## {mark} {said}\n"
+    yield f"{', '.join(_counts(last))} in {page.run.seconds:.0f} s. Run {code(page.run.run)}.\n"
+
+
+def _tasks_of(count: int) -> str:
+    return "1 task" if count == 1 else f"{count} tasks"
+
+
+def _counts(last: Sequence[Execution]) -> Iterator[str]:
+    expected = sum(_expected(each) for each in last)
+    counts = {
+        "passed": sum(each.outcome == "passed" for each in last) - expected,
+        "failed": sum(each.outcome == "failed" for each in last),
+        "failed as expected": expected,
+        "skipped": sum(each.outcome == "skipped" for each in last),
+        "flaky": sum(each.outcome == "passed" and each.number > 1 for each in last),
+        "healed": sum(each.outcome == "passed" and each.healed for each in last),
+    }
+    return (f"{count} {name}" for name, count in counts.items() if count)
+
+
+def _expected(execution: Execution) -> bool:
+    return execution.outcome == "passed" and execution.record is not None and execution.record.expected
+
+
+def _uncollected(found: Mapping[str, str], rows: int) -> Iterator[str]:
+    lines = [f"{code(file)}: {escaped(why, 300)}" for file, why in found.items()]
+    yield from _listed("Files that could not be collected", lines, rows)
+
+
+def _causes(causes: Sequence[Cause], rows: int) -> Iterator[str]:
+    cells = [
+        (str(cause.count), code(cause.code) or "-", escaped(cause.what), _few(cause), code(first_look(cause)))
+        for cause in causes
+    ]
+    yield from _table("Failures by cause", ("tasks", "code", "what", "which", "look first at"), cells, rows)
+
+
+def _few(cause: Cause) -> str:
+    names = ", ".join(escaped(task.task_id, 80) for task in cause.tasks[:FEW])
+    return f"{names}{f' and {cause.count - FEW} more' if cause.count > FEW else ''}{' (new)' if cause.new else ''}"
+
+
+def _tasks(troubles: Sequence[Trouble], rows: int) -> Iterator[str]:
+    cells = [
+        (
+            escaped(each.task_id, 80),
+            code(each.code) or "-",
+            "" if each.step_index is None else f"{each.step_index} {escaped(each.act)}".strip(),
+            escaped(each.message, 300),
+            escaped(each.hint),
+        )
+        for each in troubles
+    ]
+    yield from _table("Failed tasks", ("task", "code", "step", "message", "what to do"), cells, rows)
+
+
+def _flaky(run: RunRecord) -> Iterator[str]:
+    """Passed in the end, and not at once."""
+    before = {each.nodeid: each for each in run.executions if each.outcome == "rerun"}
+    for each in run.last:
+        first = before.get(each.nodeid)
+        if each.outcome == "passed" and first is not None:
+            record = first.record
+            why = f"{record.code}: {record.message}" if record and record.code else first.reason
+            yield f"{escaped(each.task_id, 80)} passed at execution {each.number}, after {escaped(why)}"
+
+
+def _healed(run: RunRecord) -> Iterator[str]:
+    """The change of its file that makes a fallback the selector."""
+    for each in run.last:
+        for warning in each.record.warnings if each.record and each.outcome == "passed" else ():
+            if warning.get("type") == "fallback_selector_used":
+                old, new = warning.get("original_selector"), warning.get("successful_fallback")
+                place = f"{each.record.source if each.record else ''} step {warning.get('step_index')}"
+                change = f"{code(str(old))} was not there, {code(str(new))} was"
+                yield f"{escaped(each.task_id, 80)} healed: {change} (update {escaped(place)})"
+
+
+def _around(happenings: Sequence[Happening]) -> Iterator[str]:
+    """What went wrong around the tasks: no news of what works again."""
+    for each in happenings:
+        if each.level in ("WARNING", "ERROR", "CRITICAL"):
+            yield f"{each.at:%H:%M:%S} {escaped(each.text or each.type)}"
+
+
+def _listed(title: str, lines: Sequence[str], rows: int) -> Iterator[str]:
+    if lines:
+        yield f"### {title}\n"
+        yield from (f"- {line}" for line in lines[:rows])
+        yield from _rest(len(lines) - rows)
+
+
+def _table(title: str, head: Sequence[str], cells: Sequence[Sequence[str]], rows: int) -> Iterator[str]:
+    if not cells:
+        return
+    yield f"### {title}\n"
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    yield from (f"| {' | '.join(map(printable, row))} |" for row in cells[:rows])
+    yield from _rest(len(cells) - rows)
+
+
+def _rest(more: int) -> Iterator[str]:
+    yield f"\n{more} more: `harness triage` lists them.\n" if more > 0 else ""

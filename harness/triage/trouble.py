@@ -1,0 +1,89 @@
+"""One task that failed, as far as its cause goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from harness.history.record import Execution, RunRecord
+from harness.reporting.task_record import TaskRecord, site_of
+
+_ADDRESS = re.compile(r"(?:https?|wss?)://[^\s'\"<>`]+")
+_SERVICE = re.compile(r"service `([^`]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Empty texts stand for what is not known. `code` is empty for what no failure of a task explains."""
+
+    task_id: str
+    code: str = ""
+    message: str = ""
+    nodeid: str = ""
+    site: str = ""
+    service: str = ""
+    selector: str = ""
+    act: str = ""
+    step_index: int | None = None
+    source: str = ""
+    artifacts: str = ""
+    hint: str = ""
+    new: bool = False
+    """It passed when it ran before."""
+
+
+def troubles(run: RunRecord, passed_before: Collection[str] = ()) -> tuple[Trouble, ...]:
+    """The tasks of a run that failed in the end, in its order; not those whose failure is declared.
+
+    `passed_before`: node ids of those that passed when they ran before.
+    """
+    return tuple(
+        _of_execution(each, new=each.nodeid in passed_before)
+        for each in run.last
+        if each.outcome == "failed" and not (each.record and each.record.expected)
+    )
+
+
+def _of_execution(execution: Execution, *, new: bool) -> Trouble:
+    if execution.record is None:
+        message = execution.reason or "it failed before or after the task itself"
+        return Trouble(execution.task_id, message=message, nodeid=execution.nodeid, new=new)
+    return of_record(execution.record, execution.nodeid, new=new)
+
+
+def of_record(record: TaskRecord, nodeid: str = "", *, new: bool = False) -> Trouble:
+    """What is known of a failed task."""
+    last = next((line for line in reversed(record.steps) if line.index == record.step_index), None)
+    return Trouble(
+        record.task_id,
+        record.code or "",
+        record.message or _without_a_failure(record),
+        nodeid,
+        site=record.site or next(_sites(record), ""),
+        service=record.service or _service(record),
+        selector=record.selector,
+        act=last.act if last else "",
+        step_index=record.step_index,
+        source=record.source,
+        artifacts=record.artifacts or "",
+        hint=record.hint,
+        new=new,
+    )
+
+
+def _without_a_failure(record: TaskRecord) -> str:
+    if record.unexpected:
+        return "it did not show the outcome that its `expect` declares"
+    return f"it ended as {record.final_state}"
+
+
+def _sites(record: TaskRecord) -> Iterator[str]:
+    """Of a record that does not name its site: the addresses in its message, then where its steps went, last first."""
+    told = (record.message, *(line.target for line in reversed(record.steps)))
+    return filter(None, (site_of(address) for text in told for address in _ADDRESS.findall(text)))
+
+
+def _service(record: TaskRecord) -> str:
+    found = _SERVICE.search(record.message) if record.code == "SERVICE_DOWN" else None
+    return found[1] if found else ""

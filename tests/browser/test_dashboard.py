@@ -1,0 +1,265 @@
+"""The dashboard in a real browser: readable, reachable, fast, and deaf to what hostile texts ask for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from harness.browser.executable import find
+from harness.resilience import SystemClock
+from harness.settings import BrowserSettings
+from tests.unit.dashboard.pages import hostile_run, page_of, trend
+from tests.unit.history.runs import execution, many, record, run
+
+PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+OPENS = 8.0
+"""Seconds. Alone it takes a quarter of one; this machine is shared."""
+Open = Callable[..., Page]
+
+CONTRASTS = """() => {
+  const channels = (color) => {
+    const context = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+    context.fillStyle = color; context.fillRect(0, 0, 1, 1);
+    return [...context.getImageData(0, 0, 1, 1).data];
+  };
+  const light = ([r, g, b]) => [r, g, b].map((c) => c / 255)
+    .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const found = channels(getComputedStyle(at).backgroundColor);
+      if (found[3] === 255) return found;
+    }
+    return [255, 255, 255, 255];
+  };
+  const poor = [], seen = new Set();
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode.data.trim(), element = walker.currentNode.parentElement;
+    if (!text || element.closest("script, title, .unseen, option, svg title")) continue;
+    const style = getComputedStyle(element);
+    const [front, back] = [channels(element.closest("svg") ? style.fill : style.color), behind(element)];
+    const key = `${front} on ${back}`;
+    if (seen.has(key)) continue;
+    seen.add(key);
+    const [a, b] = [light(front), light(back)].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) poor.push(`${text.slice(0, 30)}: ${ratio.toFixed(2)} (${key})`);
+  }
+  return { poor, pairs: seen.size };
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = find(BrowserSettings(), Path(playwright.chromium.executable_path), os.environ)
+        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages of some runs on disk, as a user opens them."""
+    folder = tmp_path_factory.mktemp("pages")
+    runs = {
+        "usual": run(),
+        "hostile": hostile_run(),
+        "green": run(parts=[execution(record("T-1"))]),
+        "empty": run(parts=(), happenings=(), metrics={}, environment={}),
+        "many": many(1000),
+    }
+    for name, found in runs.items():
+        (folder / f"{name}.html").write_text(page_of(found, trend()), "utf-8")
+    return {name: folder / f"{name}.html" for name in runs}
+
+
+@pytest.fixture
+def opened(browser: Browser, files: dict[str, Path]) -> Iterator[Open]:
+    """Opens a page, and asks at the end whether it complained or asked for anything."""
+    told: list[str] = []
+    contexts = []
+
+    def open_page(name: str, size: dict[str, int] | None = None, **options: Any) -> Page:
+        context = browser.new_context(viewport=size or DESKTOP, **options)  # type: ignore[arg-type]
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: told.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: told.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: told.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: told.append(f"request: {request.url}") if _foreign(request.url) else None)
+        page.goto(files[name].as_uri())
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert told == []
+
+
+def _foreign(url: str) -> bool:
+    return not url.startswith(("file:", "data:"))
+
+
+@pytest.mark.parametrize("name", ["usual", "hostile", "green", "empty"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_stands_out_from_what_is_behind_it(opened: Open, name: str, scheme: str) -> None:
+    page = opened(name, color_scheme=scheme)
+    page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    found = page.evaluate(CONTRASTS)
+    assert found["poor"] == []
+    assert found["pairs"] >= 4
+
+
+@pytest.mark.parametrize("name", ["usual", "hostile", "green", "empty", "many"])
+@pytest.mark.parametrize("width", [320, 390])
+def test_a_phone_need_not_scroll_sideways(opened: Open, name: str, width: int) -> None:
+    page = opened(name, {"width": width, "height": 700})
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_hostile_texts_do_nothing(opened: Open) -> None:
+    page = opened("hostile")
+    page.get_by_role("searchbox").fill("passwd")
+    page.get_by_role("button", name="time").click()
+    assert page.evaluate("window.hacked") is None
+    assert page.locator("img, iframe, main script").count() == 0
+    assert page.locator("a[href^='javascript']").count() == 0
+
+
+def test_a_thousand_tasks_open_at_once(opened: Open) -> None:
+    clock = SystemClock()
+    began = clock.now()
+    page = opened("many")
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert clock.now() - began < OPENS
+    assert page.locator("#shown").inner_text() == "1000 tasks"
+
+
+def names(page: Page) -> list[tuple[str, str]]:
+    """Role and name of what assistive technology meets."""
+    tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")
+    kept = (node for node in tree["nodes"] if not node.get("ignored"))
+    return [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in kept]
+
+
+@pytest.mark.parametrize("name", ["usual", "empty"])
+def test_everything_that_can_be_used_has_a_name(opened: Open, name: str) -> None:
+    found = names(opened(name))
+    asked = {
+        "link",
+        "button",
+        "combobox",
+        "searchbox",
+        "image",
+        "img",
+        "table",
+        "region",
+        "navigation",
+        "DisclosureTriangle",
+    }
+    assert [role for role, text in found if role in asked and not text.strip()] == []
+    roles = [role for role, _ in found]
+    assert {"banner", "navigation", "main", "contentinfo"} <= set(roles)
+    assert roles.count("main") == roles.count("banner") == 1
+
+
+@pytest.mark.parametrize("name", ["usual", "empty", "green"])
+def test_headings_are_in_order(opened: Open, name: str) -> None:
+    levels = [
+        int(tag[1]) for tag in opened(name).locator("h1, h2, h3, h4").evaluate_all("all => all.map(e => e.tagName)")
+    ]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_tables_have_captions_and_heads(opened: Open) -> None:
+    page = opened("usual")
+    assert page.locator("table").count() >= 6
+    assert page.locator("table:not(:has(caption))").count() == 0
+    assert page.locator("th:not([scope])").count() == 0
+
+
+def test_the_keyboard_comes_past_the_start_and_sees_where_it_is(opened: Open) -> None:
+    page = opened("usual")
+    page.keyboard.press("Tab")
+    skip = page.get_by_role("link", name="Skip to what failed")
+    expect(skip).to_be_in_viewport()
+    assert skip.evaluate("e => e === document.activeElement && getComputedStyle(e).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+
+
+def test_the_switch_goes_over_the_system_and_plots_follow(opened: Open) -> None:
+    page = opened("usual", color_scheme="dark")
+    colours = """() => [getComputedStyle(document.body).backgroundColor,
+        getComputedStyle(document.querySelector(".failures .rect")).fill]"""
+    dark = page.evaluate(colours)
+    page.get_by_label("Theme").select_option("light")
+    light = page.evaluate(colours)
+    assert all(one != other for one, other in zip(dark, light, strict=True))
+    page.get_by_label("Theme").select_option("")
+    assert page.evaluate(colours) == dark
+
+
+def test_tasks_are_found_by_words_and_status(opened: Open) -> None:
+    page = opened("usual")
+    page.get_by_role("searchbox").fill("net_connection bank")
+    rows = page.locator("table.tasks tbody tr:visible")
+    assert rows.count() == 1
+    assert page.locator("#shown").inner_text() == "1 of 18 tasks"
+    page.get_by_role("searchbox").fill("")
+    page.get_by_label("Status").select_option("expected")
+    assert rows.locator("th").all_text_contents() == ["T-EXPECTED shopping"]
+
+
+def test_a_column_sorts_both_ways(opened: Open) -> None:
+    page = opened("usual")
+    head = page.locator("th[data-sort]", has_text="time")
+    times = """() => [...document.querySelectorAll("table.tasks tbody tr")]
+        .map((row) => parseFloat(row.cells[3].textContent))"""
+    head.get_by_role("button").click()
+    assert page.evaluate(times) == sorted(page.evaluate(times))
+    assert head.get_attribute("aria-sort") == "ascending"
+    head.get_by_role("button").click()
+    assert page.evaluate(times) == sorted(page.evaluate(times), reverse=True)
+
+
+def test_a_cause_is_one_click_away(opened: Open) -> None:
+    page = opened("usual", PHONE)
+    page.get_by_role("list", name="Causes").get_by_role("link").nth(6).click()
+    title = page.locator("#cause-7 h3")
+    expect(title).to_be_in_viewport()
+    assert title.inner_text().startswith("7. ")
+
+
+@pytest.mark.parametrize(
+    ("link", "title"), [("All tasks", "All tasks"), ("Environment", "Environment"), ("Trends", "Trends")]
+)
+def test_a_section_is_one_click_away(opened: Open, link: str, title: str) -> None:
+    page = opened("many")
+    page.get_by_role("navigation").get_by_role("link", name=link).click()
+    expect(page.get_by_role("heading", name=title, exact=True)).to_be_in_viewport()
+
+
+def test_it_can_be_read_without_script(opened: Open) -> None:
+    page = opened("usual", java_script_enabled=False)
+    assert page.get_by_role("heading", name="Element not found: #checkout").is_visible()
+    assert not page.get_by_label("Theme").is_visible()
+    assert not page.get_by_role("searchbox").is_visible()
+
+
+def test_print_is_light_and_has_no_controls(opened: Open) -> None:
+    page = opened("usual", color_scheme="dark")
+    page.get_by_label("Theme").select_option("dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.querySelector('h2')).color") == "rgb(26, 31, 38)"
+    assert not page.get_by_role("searchbox").is_visible()

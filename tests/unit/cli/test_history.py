@@ -1,0 +1,153 @@
+"""`harness history`: text for people, one JSON document for programs, and what it says when there is nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from harness.cli.history_tables import plain
+from harness.cli.main import app
+from harness.history import recent_runs, save_run
+from tests.unit.history.runs import execution, failed, nodeid, run, several
+
+RUN = CliRunner()
+
+
+def told(root: Path, *arguments: str, code: int = 0) -> str:
+    result: Result = RUN.invoke(app, ["history", *arguments, "--project", str(root)])
+    assert result.exit_code == code, result.output
+    return result.stdout if code == 0 else result.stderr
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Twelve days of one project, then a run with all kinds of tasks."""
+    folder = tmp_path_factory.mktemp("project")
+    for each in several(12):
+        save_run(folder, each)
+    save_run(folder, run())
+    return folder
+
+
+def test_list(root: Path) -> None:
+    head, newest, *_ = told(root, "list").splitlines()
+    columns = "run began ended seconds passed failed skipped flaky healed retries commit"
+    assert " ".join(head.split()) == columns
+    assert newest.split()[0] == "20251116T090000-4711"
+    assert newest.split()[3:] == ["finished", "90.0", "7", "10", "1", "1", "1", "13", "66beb88d9b", "main"]
+    assert told(root) == told(root, "list")
+    assert len(told(root, "--limit", "3").splitlines()) == 4
+
+
+def test_list_for_programs(root: Path) -> None:
+    (found,) = json.loads(told(root, "list", "--limit", "1", "--json"))
+    keys = "run started finished ending seconds passed failed skipped flaky healed retries commit branch error_rate"
+    assert [*found] == [*keys.split(), "recovery_rate", "note"]
+    assert json.loads(told(root, "--limit", "1", "--json")) == [found]
+
+
+def test_show(root: Path) -> None:
+    text = told(root, "show")
+    assert text.startswith("run 20251116T090000-4711: ")
+    assert "  ci: tests #12 https://github.com/o/r/actions/runs/1\n" in text
+    rows = [line.split()[:4] for line in text.splitlines()]
+    assert ["failed", "T-FAILED-0", "4.5", "ELEMENT_NOT_FOUND"] in rows
+    assert "\x1b" not in text
+    assert "<script>alert(1)</script> wants a login  [31m" in text
+    assert "WARNING service demo: up -> down (exit code 1)" in text
+    assert text.index("T-FAILED-9") < text.index("T-SKIPPED") < text.index("T-PASSED-0")
+
+
+def test_show_for_programs(root: Path) -> None:
+    found = json.loads(told(root, "show", "last", "--json"))
+    assert found["executions"][0]["record"]["steps"][0]["attempts"][0]["passed"] is True
+    assert [*found][:6] == ["run", "started", "finished", "ending", "exit_status", "project"]
+
+
+def test_compare(root: Path) -> None:
+    lines = told(root, "compare", "last-3", "last-1").splitlines()
+    assert lines[0] == "20251110T090000-4720 -> 20251112T090000-4722"
+    assert lines[1:3] == [
+        "newly failing: 1",
+        f"  {nodeid('T-BROKEN')}  ELEMENT_NOT_FOUND: Element not found: #checkout",
+    ]
+    assert "slower: 1" in lines
+    assert f"  {nodeid('T-SLOWER')}  2.0 -> 9.2 s (usual: 1.7 to 2.5 s, of 10 runs)" in lines
+    assert told(root, "compare", "last", "last").splitlines()[1] == "still failing: 10"
+
+
+def test_compare_what_is_the_same(tmp_path: Path) -> None:
+    one, two = several(2)
+    save_run(tmp_path, one.model_copy(update={"executions": two.executions[:1]}))
+    save_run(tmp_path, two.model_copy(update={"executions": two.executions[:1]}))
+    assert told(tmp_path, "compare").splitlines()[1:] == ["no difference that the history's spread does not explain"]
+    assert json.loads(told(tmp_path, "compare", "--json"))["newly_failing"] == []
+
+
+def test_compare_for_programs(root: Path) -> None:
+    found = json.loads(told(root, "compare", "last-3", "last-1", "--json"))
+    names = "old new newly_failing fixed still_failing slower faster undecided flakier new_tasks not_run"
+    assert [*found] == names.split()
+    (slower,) = found["slower"]
+    assert slower["usual"] == {"median": 2.1, "low": 1.655, "high": 2.545, "runs": 10}
+
+
+def test_one_task(root: Path) -> None:
+    title, head, *rows = told(root, "task", "T-FLAKY", "--runs", "5").splitlines()
+    assert title == f"{nodeid('T-FLAKY')}: failed 3/6 (95 %: 0.19-0.81)"
+    assert head.split()[0] == "run"
+    assert [row.split()[3] for row in rows] == ["passed", "failed", "passed", "failed", "passed"]
+    assert [*json.loads(told(root, "task", nodeid("T-FLAKY"), "--json"))] == [nodeid("T-FLAKY")]
+    assert told(root, "task", "T-FLAKI", code=1) == "no task 'T-FLAKI' in the last 30 runs; did you mean `T-FLAKY`?\n"
+
+
+def test_flaky(root: Path, tmp_path: Path) -> None:
+    assert told(root, "flaky").splitlines()[1].startswith(nodeid("T-FLAKY"))
+    (found,) = json.loads(told(root, "flaky", "--json"))
+    assert (found["flips"], found["reruns_that_passed"], found["last"]) == (12, 1, "passed")
+    save_run(tmp_path, run(parts=[execution(failed("T-1", "STEP_TIMEOUT"))]))
+    assert told(tmp_path, "flaky") == "no flaky tasks in the last 30 runs\n"
+
+
+def test_prune(tmp_path: Path) -> None:
+    for each in several(4):
+        save_run(tmp_path, each)
+    assert told(tmp_path, "prune", "--keep", "3") == "1 run dropped\n"
+    assert json.loads(told(tmp_path, "prune", "--keep", "2", "--json")) == {"dropped": ["20251102T090000-4712"]}
+    assert len(recent_runs(tmp_path)) == 2
+
+
+@pytest.mark.parametrize("command", ["list", "show", "compare", "task T-1", "flaky", "prune --keep 1"])
+def test_no_history(tmp_path: Path, command: str) -> None:
+    assert "history.sqlite3: no history yet; a run of pytest" in told(tmp_path, *command.split(), code=1)
+    assert not (tmp_path / ".harness").exists()
+
+
+@pytest.mark.parametrize("option", ["--json", "--limit=3", "--project=."])
+def test_an_option_in_the_wrong_place(option: str) -> None:
+    result: Result = RUN.invoke(app, ["history", option, "show"])
+    assert result.exit_code == 2
+    assert "options go after the command: harness history show" in result.stderr
+
+
+def test_notes_of_runs(tmp_path: Path) -> None:
+    save_run(tmp_path, run(note="its process (pid 1) is gone", ending="unfinished", finished=None, parts=[]))
+    assert told(tmp_path).splitlines()[-1] == "20251116T090000-4711: its process (pid 1) is gone"
+    assert "  note: its process (pid 1) is gone" in told(tmp_path, "show")
+
+
+def test_what_others_wrote_does_not_steer_the_terminal() -> None:
+    assert plain("a\x1b[31mb\nc\u202ed") == "a [31mb c d"
+
+
+def test_the_command_starts_without_the_history() -> None:
+    code = "import sys, harness.cli.main; print('harness.history' in sys.modules)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert found.stdout == "False\n"

@@ -1,0 +1,120 @@
+"""Which task may begin while others run."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.engine.schedule import Job, Schedule
+
+
+def started(schedule: Schedule, limit: int = 10) -> list[str]:
+    """What may begin, begun."""
+    names = schedule.startable(limit)
+    for name in names:
+        schedule.begin(name)
+    return names
+
+
+def test_as_many_as_there_are_places_in_their_order() -> None:
+    schedule = Schedule.of([Job("a"), Job("b"), Job("c")])
+    assert started(schedule, 2) == ["a", "b"]
+    assert started(schedule, 2) == []
+    schedule.end("b", True)
+    assert started(schedule, 2) == ["c"]
+
+
+def test_a_dependant_waits_for_a_good_end() -> None:
+    schedule = Schedule.of([Job("a"), Job("b", wants=frozenset({"a"})), Job("c", wants=frozenset({"b"}))])
+    assert started(schedule) == ["a"]
+    schedule.end("a", True)
+    assert started(schedule) == ["b"]
+    schedule.end("b", False)
+    assert started(schedule) == [], "what it wants has failed: pytest skips it"
+
+
+def test_an_episode_goes_on_after_a_bad_end() -> None:
+    schedule = Schedule.of([Job("a"), Job("b", after=frozenset({"a"}))])
+    assert started(schedule) == ["a"]
+    schedule.end("a", False)
+    assert started(schedule) == ["b"]
+
+
+def test_one_that_wants_to_be_alone_is_not_overtaken() -> None:
+    schedule = Schedule.of([Job("a"), Job("b", alone=True), Job("c")])
+    assert started(schedule) == ["a"]
+    schedule.end("a", True)
+    assert started(schedule) == ["b"]
+    assert started(schedule) == [], "nothing beside it"
+    schedule.end("b", True)
+    assert started(schedule) == ["c"]
+
+
+def test_what_may_not_run_ahead_waits_for_its_call() -> None:
+    schedule = Schedule.of([Job("a"), Job("b", ahead=False), Job("c")])
+    assert started(schedule) == ["a", "c"]
+    schedule.call("b")
+    assert started(schedule) == ["b"]
+
+
+def test_results_that_nobody_has_asked_for_yet_are_bounded() -> None:
+    schedule = Schedule.of([Job("a", ahead=False), Job("b"), Job("c"), Job("d")], window=2)
+    assert started(schedule) == ["b", "c"]
+    schedule.end("b", True)
+    schedule.end("c", True)
+    assert started(schedule) == []
+    schedule.call("b")
+    assert started(schedule) == ["d"]
+
+
+def test_the_one_that_is_waited_for_has_room_beside_them() -> None:
+    schedule = Schedule.of([Job("a", ahead=False), Job("b"), Job("c")], window=2)
+    assert started(schedule) == ["b", "c"]
+    schedule.end("b", True)
+    schedule.end("c", True)
+    schedule.call("a")
+    assert started(schedule) == ["a"]
+
+
+@st.composite
+def suites(draw: st.DrawFn) -> list[Job]:
+    """Jobs that want only earlier ones, as `order.ordered` puts them."""
+    jobs: list[Job] = []
+    for number in range(draw(st.integers(1, 12))):
+        earlier = [job.name for job in jobs]
+        chosen = st.frozensets(st.sampled_from(earlier), max_size=3) if earlier else st.just(frozenset())
+        jobs.append(Job(f"t{number:02}", draw(chosen), draw(chosen), draw(st.booleans()), draw(st.booleans())))
+    return jobs
+
+
+@given(suites(), st.integers(1, 5), st.data())
+def test_every_job_that_can_begin_does_and_rules_hold(jobs: list[Job], limit: int, data: st.DataObject) -> None:
+    """Called in their order, as pytest does, with ends at any time, no run stands still."""
+    schedule = Schedule.of(jobs, window=2)
+    by_name = {job.name: job for job in jobs}
+    order: list[str] = []
+
+    def end_one() -> None:
+        name = data.draw(st.sampled_from(sorted(schedule.running)))
+        schedule.end(name, data.draw(st.booleans()))
+
+    def begin() -> None:
+        for name in schedule.startable(limit):
+            job = by_name[name]
+            assert all(schedule.over.get(other) for other in job.wants)
+            assert all(other in schedule.over for other in job.after)
+            schedule.begin(name)
+            order.append(name)
+        assert len(schedule.running) <= limit
+        assert not any(job.alone for job in schedule.running.values()) or len(schedule.running) == 1
+
+    for job in jobs:
+        schedule.call(job.name)
+        while job.name not in schedule.over:
+            begin()
+            if all(schedule.over.get(other, False) for other in job.wants) or schedule.running:
+                assert schedule.running, f"{job.name} is waited for, and nothing runs"
+                end_one()
+            else:
+                schedule.end(job.name, False)  # skipped: what it wants did not end well
+    assert len(order) == len(set(order))

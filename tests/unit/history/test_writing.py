@@ -1,0 +1,156 @@
+"""A run that goes on: each task is kept when it is known; others in the way, processes that are gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import psutil
+import pytest
+
+from harness.history import HISTORY, HistoryError, load_run, recent_runs
+from harness.history.process import Process
+from harness.history.record import RunRecord
+from harness.history.writing import RunWriter
+from harness.resilience import SystemClock
+from tests.unit.history.runs import execution, executions, failed, many, record, run
+
+
+def begun(name: str = "20251116T090000-4711") -> RunRecord:
+    return run(name, [], ending="unfinished", finished=None, exit_status=None, happenings=(), metrics={})
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Iterator[RunWriter]:
+    found = RunWriter(tmp_path, begun(), Process.own())
+    yield found
+    found.close()
+
+
+def test_each_task_is_there_at_once(writer: RunWriter, tmp_path: Path) -> None:
+    for number, each in enumerate(executions(), 1):
+        writer.add(each)
+        assert len(load_run(tmp_path).executions) == number
+    assert load_run(tmp_path).ending == "unfinished"
+    writer.finish(run(), 10)
+    assert load_run(tmp_path) == run(parts=load_run(tmp_path).executions, metrics=run().metrics)
+    assert [each.nodeid for each in load_run(tmp_path).executions] == [each.nodeid for each in executions()]
+
+
+def test_what_is_known_better_later(writer: RunWriter, tmp_path: Path) -> None:
+    writer.add(execution(record("T-1")))
+    writer.add(execution(record("T-1"), "failed"))
+    assert [each.outcome for each in load_run(tmp_path).executions] == ["failed"]
+
+
+def test_a_run_without_tasks_leaves_nothing(writer: RunWriter, tmp_path: Path) -> None:
+    writer.finish(run(parts=[]), 10)
+    assert recent_runs(tmp_path) == ()
+
+
+def test_only_so_many_runs_are_kept(tmp_path: Path) -> None:
+    for second in range(5):
+        name = f"20251116T09000{second}-1"
+        writer = RunWriter(tmp_path, begun(name), Process.own())
+        writer.add(execution(record("T-1")))
+        writer.finish(run(name, []), 3)
+        writer.close()
+    assert [each.run[13:15] for each in recent_runs(tmp_path)] == ["04", "03", "02"]
+
+
+def test_another_process_in_the_way_delays_a_row_and_loses_none(writer: RunWriter, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / HISTORY, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        writer.add(execution(record("T-1")))
+        assert load_run(tmp_path).executions == ()
+        other.execute("COMMIT")
+    writer.add(execution(failed("T-2", "STEP_TIMEOUT")))
+    assert [each.task_id for each in load_run(tmp_path).executions] == ["T-1", "T-2"]
+
+
+def test_a_table_that_is_gone_is_said(writer: RunWriter, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / HISTORY, isolation_level=None)) as other:
+        other.execute("DROP TABLE attempts")
+    with pytest.raises(HistoryError, match="the history cannot be used: no such table"):
+        writer.add(execution(record("T-1")))
+
+
+def test_two_runs_at_once(writer: RunWriter, tmp_path: Path) -> None:
+    other = RunWriter(tmp_path, begun("20251116T090001-4712"), Process.own())
+    for each in executions():
+        writer.add(each)
+        other.add(each)
+    other.close()
+    assert [each.passed + each.failed + each.skipped for each in recent_runs(tmp_path)] == [18, 18]
+
+
+def test_several_begin_one_history_at_the_same_moment(tmp_path: Path) -> None:
+    barrier = threading.Barrier(4)
+
+    def write(number: int) -> None:
+        barrier.wait()
+        name = f"20251116T09000{number}-1"
+        writer = RunWriter(tmp_path, begun(name), Process.own())
+        for each in executions():
+            writer.add(each)
+        writer.finish(run(name), 10)
+        writer.close()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    assert [(each.passed, each.failed, each.ending) for each in recent_runs(tmp_path)] == [(7, 10, "finished")] * 4
+
+
+def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    first = RunWriter(tmp_path, begun(), Process(gone.pid, platform.node(), 1.0))
+    first.add(execution(record("T-1")))
+    first.close()
+    events = tmp_path / ".harness" / "events" / "20251116T090000-4711.jsonl"
+    events.parent.mkdir()
+    stamp = {"run": "20251116T090000-4711", "worker": "", "task_id": "", "step": None, "faulted": False}
+    event = {"service": "demo", "before": "up", "after": "down", "reason": "exit code 1"}
+    line = {"at": "2025-11-16T09:00:30+00:00", "level": "WARNING", "type": "service-status", **stamp, **event}
+    events.write_text(json.dumps(line) + "\n", "utf-8")
+    RunWriter(tmp_path, begun("20251116T100000-1"), Process.own()).close()
+    found = load_run(tmp_path, "last-1")
+    assert found.note == f"its process (pid {gone.pid}) is gone; what it had done until then is kept"
+    assert (found.ending, len(found.executions), found.seconds) == ("unfinished", 1, 30)
+    assert [each.text for each in found.happenings] == ["service demo: up -> down (exit code 1)"]
+    assert [each.note for each in recent_runs(tmp_path)] == ["", found.note]
+
+
+@pytest.mark.parametrize(
+    "process",
+    [Process.own(), Process(4711, "another machine", 1.0), Process(), Process(os.getpid(), platform.node(), None)],
+    ids=["goes on", "of another machine", "of nobody", "of a pid that is taken"],
+)
+def test_of_others_nothing_is_said(tmp_path: Path, process: Process) -> None:
+    assert not process.gone
+    RunWriter(tmp_path, begun(), process).close()
+    RunWriter(tmp_path, begun("20251116T100000-1"), Process.own()).close()
+    assert [each.note for each in recent_runs(tmp_path)] == ["", ""]
+
+
+def test_a_pid_that_another_process_has_now() -> None:
+    assert Process(os.getpid(), platform.node(), psutil.Process().create_time() - 100).gone
+
+
+def test_a_task_costs_little(writer: RunWriter, tmp_path: Path) -> None:
+    """Under 5 ms; ten times that is allowed on a busy machine."""
+    clock, parts = SystemClock(), many(100).executions
+    began = clock.now()
+    for each in parts:
+        writer.add(each)
+    assert (clock.now() - began) / len(parts) < 0.05
+    assert len(load_run(tmp_path).executions) == 100

@@ -1,0 +1,29 @@
+"""The command line of a run, without what is secret in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.pytest_plugin.command_line import redactor_of, without_secrets
+from harness.reporting.redaction import Redactor
+from harness.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("tasks -n 2 -k shop", "tasks -n 2 -k shop"),
+        ("--api-token=abc tasks", "--api-token=[redacted] tasks"),
+        ("--password abc tasks", "--password [redacted] tasks"),
+        ("--password --headed tasks", "--password --headed tasks"),
+        ("--base-url=https://me:word@shop.local/x", "--base-url=https://[redacted]@shop.local/x"),
+        ("-k hunter2", "-k [redacted]"),
+    ],
+)
+def test_arguments(given: str, kept: str) -> None:
+    assert " ".join(without_secrets(given.split(), Redactor(["hunter2"]))) == kept
+
+
+def test_what_the_environment_and_the_settings_call_secret() -> None:
+    redactor = redactor_of(Settings(redact=("4711-.*",)), (), {"SHOP_PASSWORD": "hunter2", "HOME": "/root"})
+    assert [*without_secrets(["hunter2", "4711-x", "/root"], redactor)] == ["[redacted]", "[redacted]", "/root"]

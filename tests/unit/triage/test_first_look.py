@@ -1,0 +1,64 @@
+"""The first thing to look at."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.failure import CATALOG
+from harness.triage import Trouble, causes
+from harness.triage.first_look import first_look
+
+
+def look(trouble: Trouble, *there: str) -> str:
+    (cause,) = causes([trouble])
+    return first_look(cause, lambda path: path.name in there)
+
+
+ALL = (
+    "error_report.json", "screenshot.png", "memory_snapshot.json", "env_snapshot.json", "console_logs.txt",
+    "network_logs.har", "partial_trace.json",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "file"),
+    [
+        ("ELEMENT_NOT_FOUND", "screenshot.png"),
+        ("ASSERTION_FAILED", "screenshot.png"),
+        ("TASK_TIMEOUT", "partial_trace.json"),
+        ("HTTP_SERVER_ERROR", "network_logs.har"),
+        ("PAGE_CRASHED", "console_logs.txt"),
+        ("PRECONDITION_NOT_MET", "memory_snapshot.json"),
+        ("STATE_INCONSISTENT", "env_snapshot.json"),
+    ],
+)
+def test_the_artifact_that_shows_most(code: str, file: str) -> None:
+    assert look(Trouble("T", code, "m", artifacts="errors/T"), *ALL) == str(Path("errors/T", file))
+
+
+@pytest.mark.parametrize("code", CATALOG)
+def test_every_code_has_one(code: str) -> None:
+    assert look(Trouble("T", code, "m", artifacts="errors/T", source="tasks/t.task.yaml"), *ALL)
+    assert look(Trouble("T", code, "m"))
+
+
+def test_what_is_not_there_is_not_pointed_at() -> None:
+    lost = Trouble("T 1", "ELEMENT_NOT_FOUND", "m", artifacts="errors/T")
+    assert look(lost, "error_report.json") == "harness show 'T 1'"
+    assert look(lost) == "harness explain ELEMENT_NOT_FOUND"
+    assert look(Trouble("T", "", "m", nodeid="tasks/t.task.yaml::T")) == "tasks/t.task.yaml::T"
+
+
+def test_of_several_tasks_the_first_that_has_it() -> None:
+    several = [Trouble(task, "ELEMENT_HIDDEN", "m", artifacts=f"errors/{task}") for task in ("A", "B")]
+    (cause,) = causes(several)
+    assert first_look(cause, lambda path: "B" in path.parts) == "errors/B/screenshot.png"
+
+
+def test_a_service_that_is_down_has_a_log_and_a_bad_file_is_to_be_mended() -> None:
+    down = Trouble("T", "SERVICE_DOWN", "service `shop` ended", service="shop", artifacts="errors/T")
+    assert look(down, *ALL) == "harness services logs shop"
+    bad = Trouble("T", "INVALID_INPUT", "m", source="tasks/t.task.yaml", artifacts="errors/T")
+    assert look(bad, *ALL) == "tasks/t.task.yaml"
