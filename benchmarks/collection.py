@@ -21,7 +21,10 @@ KINDS: dict[str, tuple[str, ...]] = {"all": (), f"-k {ONE}": ("-k", ONE)}
 def measured(ground: Ground, rounds: int, files: int) -> list[Row]:
     """The first run of each side compiles Python files; it is shown by itself, the rounds follow."""
     work = jobs(files, len(BLOCK))
-    sides = {"ours": _side(our_project(ground, work, EACH), "tasks", OURS), "theirs": _side(their_project(ground, work, EACH), "tests", THEIRS)}
+    sides = {
+        "ours": _side(our_project(ground, work, EACH), "tasks", OURS),
+        "theirs": _side(their_project(ground, work, EACH), "tests", THEIRS),
+    }
     cold = {name: run(()) for name, run in sides.items()}
     found = _rows("the first time", [cold["ours"]], [cold["theirs"]], files, None)
     for kind, arguments in KINDS.items():
@@ -44,7 +47,16 @@ def _rows(what: str, ours: list[Played], theirs: list[Played], expected: int, bo
     clocks = [("elapsed", [p.whole for p in ours], [p.whole for p in theirs], bound)]
     clocks.append(("processor", [p.cpu for p in ours], [p.cpu for p in theirs], None))
     return [
-        Row("4. collecting specs / Python files", f"{what}, {clock}", "s", Spread.of(a), Spread.of(b), paired(a, b), limit, wrong)
+        Row(
+            "4. collecting specs / Python files",
+            f"{what}, {clock}",
+            "s",
+            Spread.of(a),
+            Spread.of(b),
+            paired(a, b),
+            limit,
+            wrong,
+        )
         for clock, a, b, limit in clocks
     ]
 

@@ -82,7 +82,9 @@ class Ground:
 def ground(temp: Path | None = None) -> Iterator[Ground]:
     """Start the sites, look for the browser; a temporary folder is removed at the end unless one is given."""
     with contextlib.ExitStack() as stack:
-        folder = temp or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True)))
+        folder = temp or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True))
+        )
         hosts = stack.enter_context(sites())
         executable, version, agent = asyncio.run(_browser())
         yield Ground(hosts, executable, agent, version, folder)

@@ -27,7 +27,16 @@ def measured(ground: Ground, tasks: int, every: int) -> list[Row]:
     folder = our_project(ground, jobs(tasks, STEPS))
     executable = ("--browser-executable", str(ground.executable))
     played = pytest(
-        folder, "tasks", "-q", *OURS, *ALONE, *executable, "--task-workers", "auto", environment={EVERY: str(max(1, every // LOOKS))}, keep=True
+        folder,
+        "tasks",
+        "-q",
+        *OURS,
+        *ALONE,
+        *executable,
+        "--task-workers",
+        "auto",
+        environment={EVERY: str(max(1, every // LOOKS))},
+        keep=True,
     )
     wrong = "" if played.outcomes == {"passed": tasks} and not played.leftovers else _fault(played)
     return rows(played.document.get("samples", []), wrong)
@@ -50,7 +59,10 @@ def rows(samples: Sequence[dict[str, float]], wrong: str = "") -> list[Row]:
 def lowest(samples: Sequence[dict[str, float]]) -> list[dict[str, float]]:
     """The least of every LOOKS samples, each figure by itself; of the number of tasks the last."""
     groups = [samples[start : start + LOOKS] for start in range(0, len(samples), LOOKS)]
-    return [{name: min(each[name] for each in group) for name in group[0]} | {"tasks": group[-1]["tasks"]} for group in groups]
+    return [
+        {name: min(each[name] for each in group) for name in group[0]} | {"tasks": group[-1]["tasks"]}
+        for group in groups
+    ]
 
 
 def _memory(samples: Sequence[dict[str, float]], name: str, what: str, wrong: str) -> Row:
@@ -65,4 +77,6 @@ def _count(samples: Sequence[dict[str, float]], name: str, what: str, wrong: str
     """Of 1,000 tasks."""
     slope = trend([(each["tasks"], each[name]) for each in samples])
     grown = Estimate(*(1000 * value for value in (slope.value, slope.low, slope.high)))
-    return Row("5. added by 1,000 tasks", what, "", Spread.of([each[name] for each in samples]), None, grown, Bound(5.0), wrong)
+    return Row(
+        "5. added by 1,000 tasks", what, "", Spread.of([each[name] for each in samples]), None, grown, Bound(5.0), wrong
+    )

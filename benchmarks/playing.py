@@ -65,7 +65,10 @@ def play(
 ) -> Played:
     """Python in that folder. `keep`: look at what it leaves running, and in its temporary folder."""
     run = uuid.uuid4().hex
-    with tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as temp, tempfile.NamedTemporaryFile() as said:
+    with (
+        tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as temp,
+        tempfile.NamedTemporaryFile() as said,
+    ):
         own = {MARK: run, "TMPDIR": temp, FILE: said.name, "PYTHONPATH": str(ROOT), **(environment or {})}
         spawned, began, used = time.time(), time.monotonic(), _used()
         done = subprocess.run(

@@ -39,7 +39,8 @@ def browsers(pid: int) -> Iterator[psutil.Process]:
     """The browsers below a process; not the processes that they have themselves."""
     for process in psutil.Process(pid).children(recursive=True):
         try:
-            if _of_browser(process.name()) and not any(part.startswith("--type=") for part in process.cmdline()):
+            above = process.parent()
+            if _of_browser(process.name()) and above is not None and not _of_browser(above.name()):
                 yield process
         except psutil.NoSuchProcess:
             continue

@@ -12,16 +12,15 @@ from typing import Any
 
 from benchmarks import suites
 from benchmarks.figures import Estimate, trend
-from benchmarks.ground import Ground, ground, our_project
+from benchmarks.ground import Ground, ground
+from benchmarks.memory import lowest
 from benchmarks.playing import ALONE, OURS, Played, pytest
 from benchmarks.witness import EVERY, KILL
-from benchmarks.workload import jobs
 
 FACTS = ("final_state", "code", "step_index", "steps_completed")
 Facts = Mapping[str, tuple[Any, ...]]
 MOST = 20
 """Differences that are shown."""
-LONG_STEPS = 3
 GROWTH = 10.0
 """Open files, processes and temporary files that 1,000 tasks may add; a browser that is killed right now has few."""
 
@@ -126,7 +125,8 @@ def _long(here: Ground, chosen: argparse.Namespace) -> Iterator[str]:
     """Very many small tasks, and every now and then no browser."""
     if not chosen.long:
         return
-    folder = our_project(here, jobs(chosen.long, LONG_STEPS))
+    folder = suites.project(here.temp, "long")
+    suites.restartable(folder, chosen.long)
     every = max(1, chosen.long // 50)
     suite = Suite("long", folder, ("--browser-executable", str(here.executable)))
     played = suite.run(chosen.workers, {EVERY: str(every), KILL: str(chosen.kill_every)})
@@ -142,8 +142,9 @@ def _lost(played: Played) -> Iterator[str]:
 
 
 def _grown(samples: Sequence[Mapping[str, float]]) -> Iterator[str]:
-    for name in ("files", "processes", "temp") if len(samples) > 5 else ():
-        slope = trend([(each["tasks"], each[name]) for each in samples])
+    low = lowest(samples)
+    for name in ("files", "processes", "temp") if len(low) > 5 else ():
+        slope = trend([(each["tasks"], each[name]) for each in low])
         grown = Estimate(*(1000 * value for value in (slope.value, slope.low, slope.high)))
         print(f"  {name}: {grown.value:+.2f} ({grown.low:+.2f} .. {grown.high:+.2f}) by 1,000 tasks")
         if grown.low > GROWTH:

@@ -103,5 +103,7 @@ def message_rows(asked: Mapping[str, Mapping[int, float]]) -> list[Row]:
             ours, theirs = getattr(lines[name], part), getattr(lines[RAW], part)
             what = f"{name} / raw async, {'a step' if part == 'slope' else 'a task'}"
             figure = Estimate(ours / theirs, ours / theirs, ours / theirs)
-            found.append(Row("calls to Playwright's driver", what, "calls", Spread.of([ours]), Spread.of([theirs]), figure))
+            found.append(
+                Row("calls to Playwright's driver", what, "calls", Spread.of([ours]), Spread.of([theirs]), figure)
+            )
     return found

@@ -15,6 +15,8 @@ from benchmarks.workload import BLOCK, SHOP, jobs, task_spec
 from harness.demo.sites import HOSTS
 
 CAMPAIGN = "tasks/campaigns/e2e.faults.yaml"
+SMALL = 3
+"""Steps of a small task."""
 OPEN = {"act": "open", "url": SHOP}
 
 
@@ -57,6 +59,15 @@ def generated(folder: Path, count: int) -> None:
     specs = [task_spec(job) for job in jobs(count, len(BLOCK), count // 8)]
     for spec in (*specs, *_tied()):
         (place / f"{spec['task_id']}.task.json").write_text(json.dumps(spec, indent=1), "utf-8")
+
+
+def restartable(folder: Path, count: int) -> None:
+    """So many small tasks that begin again when they lose their browser."""
+    place = folder / "tasks"
+    place.mkdir()
+    for job in jobs(count, SMALL):
+        spec = {**task_spec(job), "checkpoints": [0]}
+        (place / f"{job.name}.task.json").write_text(json.dumps(spec), "utf-8")
 
 
 def _tied() -> list[dict[str, Any]]:

@@ -117,4 +117,6 @@ def _row(part: str, name: str, ours: list[float], rival: str, theirs: list[float
         bound = AGAINST_PEER if rival == PEER and name.startswith("auto") else None
         bound = AGAINST_RAW if rival == "raw" and name.startswith("minimal") else bound
     where = "3. tasks a minute, whole process" if part == "whole" else "3. tasks a minute, without start-up"
-    return Row(where, f"{name} / {rival}", "/min", Spread.of(ours), Spread.of(theirs), paired(ours, theirs), bound, wrong)
+    return Row(
+        where, f"{name} / {rival}", "/min", Spread.of(ours), Spread.of(theirs), paired(ours, theirs), bound, wrong
+    )

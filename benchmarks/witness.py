@@ -41,7 +41,9 @@ class Witness:
         """The call, or what came instead of it."""
         if report.when == "call" or report.outcome != "passed":
             facts = {name: value for name, value in report.user_properties if name in FACTS}
-            self._results.setdefault(report.nodeid, []).append({"when": report.when, "outcome": report.outcome, **facts})
+            self._results.setdefault(report.nodeid, []).append(
+                {"when": report.when, "outcome": report.outcome, **facts}
+            )
 
     def pytest_runtest_logfinish(self) -> None:
         self._ended = time.time()

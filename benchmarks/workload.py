@@ -139,7 +139,9 @@ def _limit(act: Act) -> str:
 
 def as_json(work: Sequence[Job]) -> list[dict[str, Any]]:
     """For a process that is to do it."""
-    return [{"name": job.name, "acts": [[a.kind, a.target, a.value] for a in job.acts], "fails": job.fails} for job in work]
+    return [
+        {"name": job.name, "acts": [[a.kind, a.target, a.value] for a in job.acts], "fails": job.fails} for job in work
+    ]
 
 
 def from_json(document: Iterable[dict[str, Any]]) -> tuple[Job, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -28,6 +27,7 @@ from harness.telemetry.run_events import RunEvents
 USAGE = 2
 INTERRUPTED = 130
 NARROWEST = 60
+PRINTED = Path("-")
 LOCK = Path(".harness", "chaos", "lock")
 
 
@@ -40,7 +40,7 @@ def chaos(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Of the first trials; default: the plan's, else 0.")] = None,
     json: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where the document goes; default: .harness/chaos.")
+        Path | None, typer.Option(metavar="FILE", help="Where the document goes; - prints it; default: .harness/chaos.")
     ] = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write a summary for a pull request, too.")
@@ -54,7 +54,7 @@ def chaos(
     Example: harness chaos tasks/ --faults tasks/campaigns/e2e.faults.yaml --trials 3
     """
     started = datetime.now(UTC)
-    _refuse_unwritable(json, markdown_file)
+    _refuse_unwritable(None if json == PRINTED else json, markdown_file)
     found = _given(paths, faults)
     size = Size(trials, trials if clean_trials is None else clean_trials, _seed(found, seed))
     running = _prepared(found, size, started)
@@ -62,9 +62,7 @@ def chaos(
     document = running.document(
         started, datetime.now(UTC), artifacts=_relative(running.folder, found.settings.root), interrupted=interrupted
     )
-    _tell(document)  # first: nobody wants to have waited for a table that cannot be written
-    place = json or running.folder.parent.parent / f"{slug(document.name)}-{running.run}.json"
-    _write(place, document.model_dump_json(indent=1) + "\n")
+    _tell(document, json, running)
     if markdown_file is not None:
         markdown_file.write_text(markdown(document), "utf-8")
     if interrupted:
@@ -160,17 +158,23 @@ def _refuse_unwritable(*files: Path | None) -> None:
             _refuse(f"{file}: it cannot be written: {error.strerror}")
 
 
-def _tell(document: Campaign) -> None:
-    width = max(NARROWEST, shutil.get_terminal_size((120, 24)).columns)
-    show(document, Console(file=sys.stdout, width=width, highlight=False, markup=False, emoji=False))
+def _tell(document: Campaign, json: Path | None, running: Running) -> None:
+    """The table first: nobody wants to have waited for one that cannot be written."""
+    width, printed = max(NARROWEST, shutil.get_terminal_size((120, 24)).columns), json == PRINTED
+    show(document, Console(stderr=printed, width=width, highlight=False, markup=False, emoji=False))
     if document.interrupted:
-        typer.echo(document.verdict)
+        typer.echo(document.verdict, err=printed)
+    text = document.model_dump_json(indent=1)
+    if printed:
+        typer.echo(text)
+    place = running.folder.parent.parent / f"{slug(document.name)}-{running.run}.json"
+    _write(place if json is None or printed else json, text + "\n", err=printed)
 
 
-def _write(file: Path, text: str) -> None:
+def _write(file: Path, text: str, *, err: bool) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)  # of the default place; a given one was there
     file.write_text(text, "utf-8")
-    typer.echo(f"document: {shown_path(file)}")
+    typer.echo(f"document: {shown_path(file)}", err=err)
 
 
 def _relative(folder: Path, root: Path) -> str:

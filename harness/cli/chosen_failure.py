@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from harness.cli.ending import fail
 from harness.cli.kept import Kept, UnreadableReportError, cases_of, earlier, is_kept, latest, named, read_kept, task_id
@@ -10,6 +13,12 @@ from harness.cli.project import settings_at
 from harness.reporting.names import shown_path
 from harness.settings import SettingsError
 from harness.spec.problems import did_you_mean
+
+Run = Annotated[str | None, typer.Option("--run", help="An earlier run, as `harness show` lists them.")]
+Artifacts = Annotated[
+    Path | None, typer.Option("--artifacts", help="Where failures are kept; default: errors of the project.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")]
 
 
 def artifacts_root() -> Path:

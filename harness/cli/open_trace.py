@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.chosen_failure import the_failure
+from harness.cli.chosen_failure import Artifacts, Run, the_failure
 from harness.cli.ending import fail
 from harness.cli.kept import Kept
 from harness.reporting.names import shown_path
@@ -24,10 +24,8 @@ def open_trace(
     task: Annotated[
         str, typer.Argument(metavar="TASK_ID|DIR|FILE", help="A task's id, its directory, or a trace.zip.")
     ],
-    run: Annotated[str | None, typer.Option(help="An earlier run, as `harness show` lists them.")] = None,
-    artifacts: Annotated[
-        Path | None, typer.Option(help="Where failures are kept; default: errors of the project.")
-    ] = None,
+    run: Run = None,
+    artifacts: Artifacts = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of 127.0.0.1; 0: a free one.")] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only say the address; open no window.")] = False,
 ) -> None:

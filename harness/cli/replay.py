@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from harness.cli.chosen_failure import the_failure
+from harness.cli.chosen_failure import Artifacts, AsJson, Run, the_failure
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
 from harness.cli.project import settings_at
@@ -37,11 +37,9 @@ def replay(
         int | None, typer.Option(min=0, help="Stop before this step; default: the one that failed.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Write again on sites that this project does not serve.")] = False,
-    run: Annotated[str | None, typer.Option(help="An earlier run, as `harness show` lists them.")] = None,
-    artifacts: Annotated[
-        Path | None, typer.Option(help="Where failures are kept; default: errors of the project.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    run: Run = None,
+    artifacts: Artifacts = None,
+    as_json: AsJson = False,
 ) -> None:
     """Run a failed task up to the step that failed, and stop before it, with the page as the step would meet it.
 

@@ -11,7 +11,15 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.chosen_failure import artifacts_root, folders_of, readable_or_end, unknown
+from harness.cli.chosen_failure import (
+    Artifacts,
+    AsJson,
+    Run,
+    artifacts_root,
+    folders_of,
+    readable_or_end,
+    unknown,
+)
 from harness.cli.ending import fail
 from harness.cli.failure_page import line, page
 from harness.cli.kept import cases_of, earlier, is_kept, named, task_id
@@ -27,11 +35,9 @@ def show(
     task: Annotated[
         str | None, typer.Argument(metavar="TASK_ID|DIR", help="A task's id, or its directory; none: list all.")
     ] = None,
-    run: Annotated[str | None, typer.Option(help="An earlier run, as the list names it.")] = None,
-    artifacts: Annotated[
-        Path | None, typer.Option(help="Where failures are kept; default: errors of the project.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+    run: Run = None,
+    artifacts: Artifacts = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show what a failed task left: what was tried, why it failed, which files; without a task, list all.
 

@@ -18,6 +18,7 @@ def validate(
         str | None, typer.Option(metavar="NAME", help="Who will choose the steps of tasks that have none.")
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="How problems are shown.")] = Format.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
 ) -> None:
     """Check task files without running them.
 
@@ -27,6 +28,6 @@ def validate(
     Example: harness validate tasks/ --format github
     """
     checked = check_paths(paths, strict=strict, agent=agent)
-    show(checked, form)
+    show(checked, Format.JSON if as_json else form)
     if checked.broken:
         raise typer.Exit(1)

@@ -11,12 +11,13 @@ from markupsafe import Markup
 from harness.dashboard.text import visible
 from harness.dashboard.view import Rate
 from harness.history.record import RunSummary
+from harness.reporting.table import shortened
 
 Kind = Literal["StackedBar", "Bar", "HorizontalBar", "Line"]
 WIDTH, HEIGHT, ROW = 400, 180, 26
 """Units of the drawing, which is as wide as its place: small enough to be read on a phone."""
-_LABELS = 4
-"""Times that are written below a trend."""
+_LABELS, _NAME = 4, 24
+"""Times that are written below a trend, and characters of a name beside a bar."""
 _DROPPED = frozenset({"defs", "script", "style", "title", "desc"})
 _EMPTY = frozenset({"titles", "plot text-overlay", "plot tooltip-overlay"})
 _DIGITS = re.compile(r"(\d+\.\d)\d+")
@@ -69,7 +70,7 @@ def _rows(title: str, found: Mapping[str, int] | Mapping[str, float], **options:
     """One bar below the other, the first on top."""
     if not found:
         return Markup("")
-    names, values = list(found)[::-1], list(found.values())[::-1]
+    names, values = [shortened(name, _NAME) for name in found][::-1], list(found.values())[::-1]
     height = 40 + ROW * len(names)
     return _drawn("HorizontalBar", title, names, {"": values}, height=height, **options)
 

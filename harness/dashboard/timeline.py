@@ -8,7 +8,7 @@ from datetime import datetime
 from harness.dashboard.view import Bar, Lane, Moment, Status, Timeline
 from harness.history.record import Execution, Happening, RunRecord
 
-_WELL = frozenset({"closed", "up", "stopped"})
+_WELL = frozenset({"closed", "up", "booting", "stopped"})
 """States in which there is nothing to show."""
 _MOMENTS = 200
 _WORTH = frozenset(

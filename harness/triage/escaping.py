@@ -19,7 +19,7 @@ def escaped(text: str, longest: int = 200) -> str:
 
 
 def _marked(found: re.Match[str]) -> str:
-    """A number at the beginning, which would be a list's, cannot be escaped itself: a blank that is none stands first."""
+    """A number that would begin a list cannot be escaped itself: a blank of no width stands before it."""
     return f"&#8203;{found[2]}" if found[2] and found[2].isdigit() else f"\\{found[0]}"
 
 

@@ -18,7 +18,7 @@ SILENT = 0.2
 
 
 def stretched(seconds: float) -> float:
-    """A limit for what must fail by it and say why: longer on an overloaded machine, where the asking takes its time."""
+    """A limit for what must fail by it and say why: longer on an overloaded machine, where to ask takes its time."""
     return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1) / BUSY)
 
 

@@ -143,6 +143,17 @@ def test_a_thousand_tasks_open_at_once(opened: Open) -> None:
     assert page.locator("#shown").inner_text() == "1000 tasks"
 
 
+def test_the_first_hundred_of_many_tasks_are_shown_until_more_are_asked_for(opened: Open) -> None:
+    page = opened("many")
+    rows = page.locator("table.tasks tbody tr:visible")
+    assert rows.count() == 100
+    page.get_by_label("Status").select_option("failed")
+    assert (rows.count(), page.locator("#shown").inner_text()) == (100, "100 of 1000 tasks")
+    page.get_by_label("Status").select_option("passed")
+    page.get_by_role("button", name="Show all 800").click()
+    assert rows.count() == 800
+
+
 def names(page: Page) -> list[tuple[str, str]]:
     """Role and name of what assistive technology meets."""
     tree = page.context.new_cdp_session(page).send("Accessibility.getFullAXTree")

@@ -48,17 +48,23 @@
       || (wanted === "retried" && row.cells[4].textContent !== "")
       || (wanted === "healed" && row.cells[6].textContent.startsWith("healed")),
   }));
+  const FIRST = 100;
+  const more = find("#more");
+  let limit = FIRST;
   const filter = () => {
     const asked = words.value.toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0;
     for (const each of rows) {
       const fits = each.is(state.value) && asked.every((word) => each.text.includes(word));
-      each.row.hidden = !fits;
       count += fits;
+      each.row.hidden = !fits || count > limit;
     }
     const all = `${rows.length} task${rows.length === 1 ? "" : "s"}`;
     shown.textContent = count === rows.length ? all : `${count} of ${all}`;
+    more.hidden = count <= limit;
+    more.textContent = `Show all ${count} (now the first ${limit})`;
   };
+  more.addEventListener("click", () => { limit = Infinity; filter(); });
   words.addEventListener("input", filter);
   state.addEventListener("change", filter);
   words.form.addEventListener("submit", (event) => event.preventDefault());
@@ -78,8 +84,9 @@
       const compare = head.dataset.sort === "number"
         ? (a, b) => (parseFloat(value(a)) || 0) - (parseFloat(value(b)) || 0)
         : (a, b) => value(a).localeCompare(value(b), "en", { numeric: true });
-      const sorted = rows.map((each) => each.row).sort(compare);
-      body.append(...(down ? sorted.reverse() : sorted));
+      rows.sort((a, b) => (down ? compare(b.row, a.row) : compare(a.row, b.row)));
+      body.append(...rows.map((each) => each.row));
+      filter();
     });
   }
 })();

@@ -101,7 +101,7 @@ def test_script(run: Any, stage: TableStage, case: Case) -> None:
     async def body() -> None:
         session = await stage.session()
         await passed(session, dict(case.steps[0]))
-        compare(await last(session, dict(case.steps[1]), stretched(case.within), case.patience), case)
+        compare(await last(session, dict(case.steps[1]), round(stretched(case.within)), case.patience), case)
 
     run(body())
 
