@@ -1,4 +1,6 @@
-"""How long `harness report` takes for 500 results with artifacts of a usual size: `python benchmarks/report.py [COUNT]`.
+"""How long `harness report` takes for 500 results with artifacts of a usual size.
+
+Run as `python -m benchmarks.report [COUNT]`.
 
 Half of the tasks failed, each with screenshot, DOM, HAR, trace and the pages made of them, as the sink attaches them.
 Exit status 1 when Allure 3 takes more than 30 seconds.

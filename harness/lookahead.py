@@ -48,13 +48,22 @@ NOBODY = People()
 class Lookahead:
     """Several tasks of one harness at once. `add`, `run`, `skip` and `stop` belong to the thread of pytest."""
 
-    def __init__(self, harness: SyncHarness, limit: int, people: People = NOBODY, window: int = 256) -> None:
+    def __init__(
+        self,
+        harness: SyncHarness,
+        limit: int,
+        people: People = NOBODY,
+        hear: Callable[[Any], None] = lambda _event: None,
+        window: int = 256,
+    ) -> None:
         """`limit`: so many tasks at once. `window`: so many may have begun before pytest has asked for them.
 
-        Of the `people` a task asks, the answer comes when its turn has come.
+        Of the `people` a task asks, the answer comes when its turn has come. `hear` is told of each event in the
+        moment, on the loop's thread.
         """
         self._harness = harness
         self._people = people
+        self._hear = hear
         self._limit = limit
         self._schedule = Schedule.of((), window)
         self._jobs: dict[str, tuple[Job, Make]] = {}
@@ -126,7 +135,7 @@ class Lookahead:
         well = False
         try:
             plan = await asyncio.to_thread(self._jobs[name][1])
-            result = await self._harness.play(plan, caller, self._people.ask, self._people.repair)
+            result = await self._harness.play(plan, caller.heard_by(self._hear), self._people.ask, self._people.repair)
             well = reached(plan.spec, result)
             if result.failure is not None and result.failure.code == "INTERRUPTED":
                 self._schedule.close()  # Ctrl-C: nothing takes its place

@@ -20,12 +20,25 @@ _LOOK_UP = 0.5
 class Caller:
     """The thread that waits, as the loop sees it: it takes events, and runs what must not run on the loop."""
 
-    def __init__(self, events: queue.SimpleQueue[Any], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        events: queue.SimpleQueue[Any],
+        loop: asyncio.AbstractEventLoop,
+        hear: Callable[[Any], None] | None = None,
+    ) -> None:
+        """`hear` is told of each event in the moment, on the loop's thread; the sink may take it much later."""
         self._events = events
         self._loop = loop
+        self._hear = hear
+
+    def heard_by(self, hear: Callable[[Any], None]) -> Caller:
+        """The same, and `hear` is told too."""
+        return Caller(self._events, self._loop, hear)
 
     def __call__(self, event: Any) -> None:
         """Give an event to the sink, in order."""
+        if self._hear is not None:
+            self._hear(event)
         self._events.put(event)
 
     async def call(self, function: Callable[..., T], *args: Any) -> T:

@@ -40,7 +40,7 @@ def failed(run: RunRecord) -> list[Execution]:
 
 def grouped(run: RunRecord) -> list[list[Execution]]:
     """The failures of each cause; the cause with most of them first, then the one seen first."""
-    groups: dict[tuple[str, str], list[Execution]] = {}
+    groups: dict[tuple[str, str, bool], list[Execution]] = {}
     for execution in failed(run):
         groups.setdefault(cause_key(execution.record), []).append(execution)
     return sorted(groups.values(), key=lambda group: (-len(group), _moment(group, run)))
@@ -59,6 +59,7 @@ def causes(
             codes=dict(Counter(map(_code, ordered)).most_common()),
             hint=first.record.hint if first.record else "",
             first=len(groups) > 1 and _moment(group, run) == earliest,
+            faulted=_faulted(first.record),
             around=tuple(_around(first.record, run.happenings)),
             occurrences=tuple(
                 occurrence(each, look(each.record) if each.record else Found(), since(run, points.get(each.nodeid, ())))
@@ -67,15 +68,22 @@ def causes(
         )
 
 
-def cause_key(record: TaskRecord | None) -> tuple[str, str]:
-    """Equal for failures that look like one cause: a site that is not reached, or one code with one kind of message."""
+def cause_key(record: TaskRecord | None) -> tuple[str, str, bool]:
+    """Equal for failures that look like one cause: a site that is not reached, or one code with one kind of message.
+
+    What failed after a fault that was injected is never one with what failed without.
+    """
     if record is None:
-        return "", ""
+        return "", "", False
     if origin := _unreached(record):
-        return "unreached", origin
+        return "unreached", origin, _faulted(record)
     text = message(record).replace(record.task_id, "TASK")
     text = _NUMBER.sub("#", _URL.sub(r"\1\2", text))
-    return record.code or "", shortened(text, _SHAPE)
+    return record.code or "", shortened(text, _SHAPE), _faulted(record)
+
+
+def _faulted(record: TaskRecord | None) -> bool:
+    return record is not None and "struck" in record.faults.values()
 
 
 def _unreached(record: TaskRecord) -> str:

@@ -70,6 +70,7 @@ class Cause(Part):
     codes: dict[str, int] = Field(description="Code -> failures.")
     hint: str = ""
     first: bool = Field(False, description="It has the failure that was seen first.")
+    faulted: bool = Field(False, description="Faults were injected into these tasks, and struck.")
     around: tuple[str, ...] = Field((), description="Services, circuits, thresholds shortly before its first failure.")
     occurrences: tuple[Occurrence, ...]
 

@@ -19,6 +19,7 @@ from harness.pytest_plugin.interrupted import CODE as INTERRUPTED
 from harness.pytest_plugin.order import task_items
 from harness.pytest_plugin.run import RECORD, asking, repair
 from harness.pytest_plugin.state import State
+from harness.pytest_plugin.telemetry import telemetry_of
 from harness.reporting.allure_sink import running_test
 from harness.reporting.names import shown_path
 from harness.reporting.task_record import TaskRecord, task_record
@@ -105,7 +106,8 @@ def begin(config: pytest.Config, state: State) -> None:
     if workers == 1 or state.ahead is not None:
         return
     people = People(asking(state, config), partial(repair, config))
-    lookahead = Lookahead(state.harness(), 1 if workers == "auto" else workers, people)
+    limit = 1 if workers == "auto" else workers
+    lookahead = Lookahead(state.harness(), limit, people, telemetry_of(config).hear)
     if workers == "auto":
         lookahead.measure(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
     state.ahead = Ahead(state, lookahead)

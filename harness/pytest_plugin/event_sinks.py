@@ -82,16 +82,19 @@ class AllureEvents:
     name = "Allure"
 
     def __init__(self) -> None:
-        self._lines: list[str] = []
+        self._lines: list[tuple[str, str]] = []
+        """Id of the task, empty for what concerns all, and the line."""
 
     def __call__(self, record: Record) -> None:
         if record.step is None and not isinstance(record.event, TaskDone | ThresholdCrossed):
-            self._lines.append(f"{record.at:%H:%M:%S.%f}"[:-3] + f" {level_name(record.event)} {line(record)}")
+            text = f"{record.at:%H:%M:%S.%f}"[:-3] + f" {level_name(record.event)} {line(record)}"
+            self._lines.append((record.task_id, text))
 
-    def attach(self) -> None:
-        """To the running test, as one text; nothing for a task that went by itself."""
-        lines, self._lines = self._lines, []
-        if lines and running_test() is not None:
+    def attach(self, task_id: str) -> None:
+        """To the running test, as one text; nothing for a task that went by itself. Those of others wait for them."""
+        own = [text for task, text in self._lines if task in ("", task_id)]
+        self._lines = [(task, text) for task, text in self._lines if task not in ("", task_id)]
+        if own and running_test() is not None:
             import allure
 
-            allure.attach("\n".join(lines), "resilience events", allure.attachment_type.TEXT)
+            allure.attach("\n".join(own), "resilience events", allure.attachment_type.TEXT)

@@ -42,7 +42,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     state.done[plan.task_id] = reached(plan.spec, result)
     unexpected = plan.spec.expect is not None and not state.done[plan.task_id] and interrupted is None
     AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
-    telemetry_of(request.config).attach()
+    telemetry_of(request.config).attach(plan.task_id)
     record = task_record(plan, result, harness.redactor, unexpected=unexpected)
     if interrupted is not None:
         state.interrupted.append(record)
@@ -60,7 +60,10 @@ def _played(state: State, item: pytest.Item, loaded: Loaded) -> tuple[Plan, Task
     telemetry = telemetry_of(item.config)
 
     def sink(event: Event) -> None:
-        telemetry.on(event)
+        if state.ahead is None:
+            telemetry.on(event)
+        else:  # it was heard when it happened
+            telemetry.deliver()
         state.progress.on(event)
         if isinstance(event, TaskEnded):
             ended.append(event)

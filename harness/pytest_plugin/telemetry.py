@@ -123,18 +123,30 @@ class RunTelemetry:
             self.stream.deliver()
         self.spare_reports()
 
-    def on(self, event: Event | Record) -> None:
-        """What the engine says, on pytest's own thread; a record says only that there is something to deliver."""
+    def hear(self, event: Event | Record) -> None:
+        """What the engine says, in the moment; from any thread. `deliver` tells the sinks of pytest's own.
+
+        A record says only that there is something to deliver.
+        """
+        if isinstance(event, Record):
+            return
         if isinstance(event, TaskStarted):
             with self.stream.lock:  # the loop's thread counts meanwhile
                 self.tally.look(event.at)
-        if not isinstance(event, Record):
-            self.stream.on(event)
+        self.stream.on(event)
+
+    def deliver(self) -> None:
+        """To the sinks of pytest's own thread, what has come since."""
         self.stream.deliver()
 
-    def attach(self) -> None:
-        """What a task's policies did, into its Allure test, which still runs."""
-        self._allure.attach()
+    def on(self, event: Event | Record) -> None:
+        """What the engine says, on pytest's own thread."""
+        self.hear(event)
+        self.deliver()
+
+    def attach(self, task_id: str) -> None:
+        """What the policies around a task did, into its Allure test, which still runs."""
+        self._allure.attach(task_id)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """The controller looks at what its workers wrote since: thresholds and long waits are told at once."""

@@ -80,7 +80,7 @@ def _jobs(document: object) -> Iterator[dict[str, list[object]]]:
 
 def _several(line: str) -> Iterator[str]:
     """`harness services status|start` is two commands. Comments go, and what a shell does with the output."""
-    line = re.sub(r"\s+#\s.*$", "", line.split(" && ")[0]).strip()
+    line = re.sub(r"\s+#\s.*$", "", line.split(" && ", maxsplit=1)[0]).strip()
     line = re.sub(r"\s+(?:\||>)\s.*$", "", line)
     match = re.search(r"(?<=\s)(\w+(?:\|\w+)+)(?=\s|$)", line)
     if match is None or match[1].isupper():

@@ -90,12 +90,12 @@ def test_the_example_in_the_readme_does_what_it_says() -> None:
 
 def test_a_misspelt_attribute_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.task.yaml"
-    file.write_text("task_id: A\ngoal: g\nowner: me\nsteps:\n  - {act: open, url: 'http://shop.local/'}\n", "utf-8")
+    file.write_text("task_id: A\ngoal: g\nteam: me\nsteps:\n  - {act: open, url: 'http://shop.local/'}\n", "utf-8")
     task = load_task(file)
     with pytest.raises(ValueError, match="a task has no `steptimeout`: did you mean `step_timeout`"):
         task.steptimeout = 1  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="step_timeout"):
         task.step_timeout = 0
     task.step_timeout = 1
-    task.owner = "you"  # type: ignore[attr-defined]
-    assert (task.step_timeout, task.model_extra) == (1, {"owner": "you"})
+    task.team = "you"  # type: ignore[attr-defined]
+    assert (task.step_timeout, task.model_extra) == (1, {"team": "you"})

@@ -39,7 +39,7 @@ FILL: tuple[dict[str, Any], ...] = (
 )
 ORDER = len(BUY)
 """Number of the step that orders."""
-LATE = 4
+LATE = 5
 """Seconds after which the order is late."""
 RETRY = {"strategy": "retry", "retry_delay_ms": 100}
 BACKOFF = {"strategy": "exponential_backoff", "max_retries": 2, "retry_delay_ms": 100}

@@ -127,6 +127,14 @@ def test_junit_and_allure_know_that_time(many: Run) -> None:
         assert abs(results[name]["stop"] / 1000 - end.timestamp()) < 0.1
 
 
+def test_events_bear_the_time_at_which_they_happened(many: Run) -> None:
+    """Not that of the report: B is reported after A, and ended long before it."""
+    lines = (many.project.path / ".harness" / "events.jsonl").read_text("utf-8").splitlines()
+    done = {each["task_id"]: each["at"] for each in map(json.loads, lines) if each["type"] == "task"}
+    assert set(done) == set(many.records)
+    assert datetime.fromisoformat(done["B-FAILS"]) < many.span("A-SLOW")[1]
+
+
 def test_xdist_multiplies_processes(
     tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int], serial: Run
 ) -> None:
@@ -218,11 +226,11 @@ def test_a_number_that_cannot_be_is_refused(project: Project, workers: str) -> N
 
 
 def test_auto_measures(project: Project) -> None:
+    """How many it comes to depends on the machine; tasks that wait leave room for others on any."""
     for name in "ABCDEF":
-        project.task(name, steps=[pause(1)])
-    began = time.monotonic()
+        project.task(name, steps=[pause(2)])
     project.run("--task-workers", "auto").assert_outcomes(passed=6)
-    assert time.monotonic() - began < 60
     document = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))
-    starts = sorted(datetime.fromisoformat(each["started"]) for each in document["results"])
-    assert (starts[1] - starts[0]).total_seconds() < 1 or len(starts) == 1
+    spans = [(datetime.fromisoformat(each["started"]), each["seconds"]) for each in document["results"]]
+    first, last = min(start for start, _ in spans), max(start + timedelta(seconds=took) for start, took in spans)
+    assert (last - first).total_seconds() < sum(took for _, took in spans)

@@ -49,7 +49,8 @@ def page_of(session: PlaywrightSession) -> Page:
 
 async def met_with(session: PlaywrightSession, step: dict[str, Any], code: str) -> None:
     """A step that must fail so. Whether an element stands still is known only after some frames were drawn."""
-    failure = await failed(session, step, within=stretched(1.6), patience=1.2 if code == "ELEMENT_UNSTABLE" else 0.4)
+    within, patience = (2.4, stretched(1.6)) if code == "ELEMENT_UNSTABLE" else (1.6, 0.4)
+    failure = await failed(session, step, within=stretched(within), patience=patience)
     assert failure.code == code, failure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.cli.checking import Checked
-from harness.cli.formats import counts, annotation
+from harness.cli.formats import annotation, counts
 from harness.spec.problems import Problem
 
 

@@ -88,6 +88,13 @@ def test_a_site_that_is_down_is_one_cause_with_its_circuit() -> None:
     ]
 
 
+def test_what_was_done_on_purpose_is_a_cause_of_its_own() -> None:
+    struck = failed("T-1", "STEP_TIMEOUT", faults={"hang": "struck"})
+    unmet = failed("T-2", "STEP_TIMEOUT", faults={"hang": "never struck"})
+    found = causes_of(run_of(*map(execution, (struck, unmet, failed("T-3", "STEP_TIMEOUT")))))
+    assert [(len(cause.occurrences), cause.faulted) for cause in found] == [(2, False), (1, True)]
+
+
 def test_a_failure_tells_its_step_its_attempts_and_the_steps_before() -> None:
     (cause,) = causes_of(run_of(execution(failed("T-1", "ELEMENT_NOT_FOUND"), worker="gw1")))
     (found,) = cause.occurrences

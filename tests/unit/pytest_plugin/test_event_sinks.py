@@ -78,12 +78,12 @@ def test_allure_has_what_steps_do_not_show(allure: Listener) -> None:
     events = AllureEvents()
     events(record(QUICK, task_id="T-1", step=0))
     events(record(TaskDone("completed", 1, 1, 1, 0), task_id="T-1"))
-    events.attach()
+    events.attach("T-1")
     assert allure.attached == []
     events(record(OPENED, task_id="T-1"))
     events(record(ServiceChanged("demo", "down", "booting", "crash 1 of 3")))
-    events.attach()
-    events.attach()
+    events.attach("T-1")
+    events.attach("T-1")
     ((name, text),) = allure.attached
     assert name == "resilience events"
     assert text.splitlines() == [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.reporting.serving import SANDBOX, is_untrusted, report_server
+from harness.reporting.serving import SANDBOX, is_untrusted, report_server, serve_folder
 
 
 @pytest.fixture
@@ -80,3 +80,16 @@ def test_a_web_site_cannot_read_it_by_its_own_name(port: int) -> None:
 def test_what_is_untrusted() -> None:
     assert all(map(is_untrusted, ("/data/x", "/traces/a.zip", "/traces/", "/data/attachments/index.html")))
     assert not any(map(is_untrusted, ("/index.html", "/traces/index.html", "/trace-viewer/x", "/")))
+
+
+def test_the_browser_is_given_the_address_and_ctrl_c_ends_it(folder: Path) -> None:
+    said: list[str] = []
+    opened: list[str] = []
+
+    def browser(address: str) -> None:
+        opened.append(address)
+        raise KeyboardInterrupt
+
+    serve_folder(folder, 0, said.append, browser)
+    assert said == [f"report at {opened[0]} (Ctrl-C ends)"]
+    assert opened[0].startswith("http://127.0.0.1:")
