@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("parts", nargs="*", choices=[*PARTS, []], metavar="PART", help=f"of {', '.join(PARTS)}; all of them by default")
     add("--rounds", type=_count, default=30, help="turns of part steps (default 30)")
-    add("--sizes", type=_sizes, default=(8, 24, 48), metavar="N,N", help="steps of its tasks (default 8,24,48)")
+    add("--sizes", type=_several, default=(8, 24, 48), metavar="N,N", help="steps of its tasks (default 8,24,48)")
     add("--runs", type=_count, default=5, help="turns of parts throughput, collection and start (default 5)")
     add("--tasks", type=_count, default=24, help="tasks of part throughput (default 24)")
     add("--steps", type=_count, default=32, help="steps of each of them (default 32)")
@@ -71,8 +71,14 @@ def _count(text: str) -> int:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    """At least two, where a line is to go through them: the part says so."""
     return tuple(map(_count, text.split(",")))
+
+
+def _several(text: str) -> tuple[int, ...]:
+    """A line is to go through them."""
+    if len(sizes := set(_sizes(text))) < 2:
+        raise argparse.ArgumentTypeError(f"{text} are not two different sizes")
+    return tuple(sorted(sizes))
 
 
 def _machine(ground: Ground) -> dict[str, Any]:

@@ -16,7 +16,7 @@ BOUND = Bound(2.0)
 
 
 def measured(ground: Ground, rounds: int) -> list[Row]:
-    """With the sites running; and with a project that starts its own, where no port is taken."""
+    """With the sites running (`harness services start --persist`)."""
     folder = our_project(ground, jobs(3, len(BLOCK)))
     arguments = ("tasks", "-q", *OURS, "--browser-executable", str(ground.executable))
     pytest(folder, *arguments)
@@ -39,7 +39,8 @@ def _fault(played: Played) -> str:
 def first(folder: Path) -> float:
     """When the first step of the last run began, in seconds of the wall clock."""
     records = json.loads((folder / ".harness" / "last-run.json").read_text("utf-8"))["results"]
-    return min(
-        datetime.fromisoformat(record["started"]).timestamp() + record["steps"][0]["attempts"][0]["t"]
+    begun = (
+        datetime.fromisoformat(record["started"]).timestamp() + float(record["steps"][0]["attempts"][0]["t"])
         for record in records
     )
+    return min(begun)

@@ -16,7 +16,7 @@ ENDING = 5.0
 
 
 def sample(pid: int) -> dict[str, float]:
-    """Of a process and all below it: MiB of python, driver and browser; open files of `pid` itself, processes, temp files."""
+    """Of a process and all below it: MiB by kind, and how many; of itself open and temporary files."""
     root = psutil.Process(pid)
     found = {"python": 0.0, "driver": 0.0, "browser": 0.0, "processes": 0.0}
     for process in (root, *root.children(recursive=True)):
@@ -35,15 +35,21 @@ def _of_browser(name: str) -> bool:
     return "chrom" in name or "headless_shell" in name
 
 
-def browsers(pid: int) -> Iterator[psutil.Process]:
-    """The browsers below a process; not the processes that they have themselves."""
-    for process in psutil.Process(pid).children(recursive=True):
-        try:
-            above = process.parent()
-            if _of_browser(process.name()) and above is not None and not _of_browser(above.name()):
-                yield process
-        except psutil.NoSuchProcess:
-            continue
+def browsers(pid: int) -> list[psutil.Process]:
+    """The browsers below a process; neither the processes that they have themselves, nor a script that started one."""
+    found = [(each, _starter(each)) for each in psutil.Process(pid).children(recursive=True)]
+    starters = {starter for _, starter in found if starter is not None}
+    return [each for each, starter in found if starter is not None and each.pid not in starters]
+
+
+def _starter(process: psutil.Process) -> int | None:
+    """The pid of what started a browser; None for what is none, or is gone."""
+    try:
+        if _of_browser(process.name()) and not any(part.startswith("--type=") for part in process.cmdline()):
+            return int(process.ppid())
+    except psutil.NoSuchProcess:
+        pass
+    return None
 
 
 def left(run: str) -> list[str]:

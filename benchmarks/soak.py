@@ -17,6 +17,7 @@ from benchmarks.memory import lowest
 from benchmarks.playing import ALONE, OURS, Played, pytest
 from benchmarks.witness import EVERY, KILL
 
+LAST = ".harness/last-run.json"
 FACTS = ("final_state", "code", "step_index", "steps_completed")
 Facts = Mapping[str, tuple[Any, ...]]
 MOST = 20
@@ -35,6 +36,7 @@ class Suite:
 
     def run(self, workers: int, environment: Mapping[str, str] | None = None) -> Played:
         """So many tasks at once."""
+        (self.folder / LAST).unlink(missing_ok=True)
         given = ("tasks", "-q", *OURS, *ALONE, *self.arguments, "--task-workers", str(workers))
         return pytest(self.folder, *given, environment=environment, keep=True)
 
@@ -89,7 +91,8 @@ def _suites(here: Ground, chosen: argparse.Namespace) -> Iterator[Suite]:
 
 def facts(folder: Path, played: Played) -> Facts:
     """Node id -> what must not depend on how many run at once: outcome, ending, and the kinds of warnings."""
-    document = json.loads((folder / ".harness" / "last-run.json").read_text("utf-8"))
+    file = folder / LAST
+    document = json.loads(file.read_text("utf-8")) if file.is_file() else {"results": []}
     records = {each["task_id"]: each for each in document["results"]}
     return {
         node: (each[-1]["outcome"], *_told(records.get(node.partition("::")[2])))
@@ -117,6 +120,8 @@ def disorder(played: Played, tasks: int) -> Iterator[str]:
     results = played.document.get("results", {})
     if len(results) != tasks or not results:
         yield f"{len(results)} of {tasks} tasks have a result: {played.output[-300:]}"
+    if {each[-1]["outcome"] for each in results.values()} == {"failed"}:
+        yield f"all failed: {played.output[-1000:]}"
     yield from (f"{node} has {len(each)} results" for node, each in results.items() if len(each) != 1)
     yield from (f"left: {each}" for each in played.leftovers)
 
@@ -126,7 +131,7 @@ def _long(here: Ground, chosen: argparse.Namespace) -> Iterator[str]:
     if not chosen.long:
         return
     folder = suites.project(here.temp, "long")
-    suites.restartable(folder, chosen.long)
+    suites.restartable(folder, chosen.long, chosen.kill_every)
     every = max(1, chosen.long // 50)
     suite = Suite("long", folder, ("--browser-executable", str(here.executable)))
     played = suite.run(chosen.workers, {EVERY: str(every), KILL: str(chosen.kill_every)})
@@ -141,7 +146,7 @@ def _lost(played: Played) -> Iterator[str]:
             yield f"{node}: {each[-1]}"
 
 
-def _grown(samples: Sequence[Mapping[str, float]]) -> Iterator[str]:
+def _grown(samples: Sequence[dict[str, float]]) -> Iterator[str]:
     low = lowest(samples)
     for name in ("files", "processes", "temp") if len(low) > 5 else ():
         slope = trend([(each["tasks"], each[name]) for each in low])

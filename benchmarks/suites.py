@@ -61,12 +61,13 @@ def generated(folder: Path, count: int) -> None:
         (place / f"{spec['task_id']}.task.json").write_text(json.dumps(spec, indent=1), "utf-8")
 
 
-def restartable(folder: Path, count: int) -> None:
-    """So many small tasks that begin again when they lose their browser."""
+def restartable(folder: Path, count: int, kill_every: int) -> None:
+    """So many small tasks that begin again when they lose their browser; every so many one ends it itself."""
     place = folder / "tasks"
     place.mkdir()
-    for job in jobs(count, SMALL):
-        spec = {**task_spec(job), "checkpoints": [0]}
+    for number, job in enumerate(jobs(count, SMALL), 1):
+        faults = [] if number % kill_every else [{"kind": "browser_kill", "step": 1}]
+        spec = {**task_spec(job), "checkpoints": [0], "faults": faults}
         (place / f"{job.name}.task.json").write_text(json.dumps(spec), "utf-8")
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from benchmarks.figures import Estimate, Spread
 
 Verdict = Literal["met", "not met", "met?", "not met?", "wrong", "-"]
-"""With a question mark: the interval lies on both sides of the bound. `wrong`: the work itself did not come out right."""
+"""With a question mark: the interval lies on both sides of the bound. `wrong`: the work did not come out right."""
 HEAD = ("what", "ours", "rival", "figure", "95 % interval", "bound", "")
 
 

@@ -28,7 +28,7 @@ class Traffic:
             self.methods[method] += 1
             return inner(connection, owner, method, *rest, **named)
 
-        Connection.send_message_to_server = counted  # type: ignore[method-assign]
+        Connection.send_message_to_server = counted  # type: ignore[method-assign, assignment]
 
 
 TRAFFIC = Traffic()

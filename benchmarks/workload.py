@@ -56,9 +56,8 @@ def acts(steps: int) -> tuple[Act, ...]:
 
 
 def jobs(count: int, steps: int, failing: int = 0) -> tuple[Job, ...]:
-    """`failing` of them fail; those stand apart, neither first nor last."""
-    every = count // (failing + 1)
-    bad = {every * (number + 1) - 1 for number in range(failing)}
+    """`failing` of them fail; those stand apart."""
+    bad = {count * number // (failing + 1) for number in range(1, failing + 1)}
     return tuple(Job(f"W-{number:05}", acts(steps), number in bad) for number in range(count))
 
 

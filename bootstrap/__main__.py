@@ -1,4 +1,4 @@
-"""`python -m bootstrap {run,test} [pytest arguments]`: what `make run` and `make test` call."""
+"""`python -m bootstrap {run,test,bench,soak} [arguments]`: what `make run` and the others call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`run` (the tasks) and `test` (checks and test suite), each after the set-up they share."""
+"""`run` (the tasks), `test` (checks and test suite), `bench` and `soak`, each after the set-up they share."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ RESULTS = "allure-results"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Prepare, then run what `arguments` name first, the rest going to pytest; the exit code."""
-    commands = {"run": run_tasks, "test": run_tests}
+    """Prepare, then run what `arguments` name first, the rest going to it; the exit code."""
+    commands = {"run": run_tasks, "test": run_tests, "bench": run_benchmarks, "soak": run_soak}
     if not arguments or arguments[0] not in commands:
-        print("usage: python -m bootstrap {run,test} [pytest arguments]", file=sys.stderr)
+        print("usage: python -m bootstrap {run,test,bench,soak} [arguments]", file=sys.stderr)
         return USAGE
     os.chdir(PROJECT)
     for ending in (signal.SIGTERM, signal.SIGHUP):
@@ -102,6 +102,14 @@ def run_tests(venv: Path, pytest_arguments: Sequence[str]) -> int:
             print(f"bootstrap: failed: {line} (exit code {code})", file=sys.stderr, flush=True)
             return code
     return 0
+
+
+def run_benchmarks(venv: Path, arguments: Sequence[str]) -> int:
+    return in_environment(venv, ("python", "-m", "benchmarks", *arguments))
+
+
+def run_soak(venv: Path, arguments: Sequence[str]) -> int:
+    return in_environment(venv, ("python", "-m", "benchmarks.soak", *arguments))
 
 
 def in_environment(venv: Path, command: Sequence[str]) -> int:

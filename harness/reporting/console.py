@@ -51,8 +51,11 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
     lines = [_headline(result)]
     if result.failure is not None:
         lines += [result.failure.message, *(line.strip() for line in _comparison(result, 200))]
+        matches = [f"match: {shortened(str(each), 200)}" for each in result.failure.details.get("matches", ())]
+        lines += matches[:_MATCHES]
         lines += [f"injected fault: {each.text}" for each in fault_reports(result) if each.behind][:_MATCHES]
-        lines.append(fitting_hint(plan, result))
+        url = result.error.context.url if result.error else None
+        lines += [f"url: {url}" if url else "", fitting_hint(plan, result)]
     return (redactor or Redactor()).plus(plan.secrets).text("\n".join(filter(None, lines)))
 
 
@@ -138,11 +141,18 @@ def _comparison(result: TaskResult, width: int) -> Iterator[str]:
     if assertion is None:
         return
     whole = [f"  expected: {shown_value(assertion.expected)}", f"  actual:   {shown_value(assertion.actual)}"]
-    diff = [f"    {line}" for line in assertion.diff.splitlines()]
+    diff = [f"    {line}" for line in _changes(assertion.diff)]
     yield from (line[:12] + shortened(line[12:], width - 12) for line in whole)
     yield from (line[:width] for line in diff[:_DIFF])
     if result.artifacts is not None and (len(diff) > _DIFF or any(len(line) > width for line in (*whole, *diff))):
         yield "    (shortened: the whole is in error_report.json)"
+
+
+def _changes(diff: str) -> list[str]:
+    """The lines of a difference without its heading, for which a screen has no room."""
+    lines = diff.splitlines()
+    body = lines[2:] if lines[:2] == ["--- expected", "+++ actual"] else lines
+    return [line for line in body if not line.startswith("@@ ")]
 
 
 def _said(result: TaskResult) -> tuple[str, ...]:

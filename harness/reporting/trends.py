@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 from harness.ports import Json
@@ -19,12 +19,12 @@ HISTORY_2 = Path(".harness/allure-history-2")
 KEPT = 50
 """Runs in Allure 3's history; Allure 2 keeps 20 of itself."""
 
-Starts = Mapping[str, int]
-"""History id of a test -> when it began, in milliseconds since 1970."""
+Starts = frozenset[tuple[str, int]]
+"""Full name of a test, and when it began, in milliseconds since 1970: Allure 3 makes history ids of its own."""
 
 
 def starts_of(results: Results) -> Starts:
-    return {str(test["historyId"]): int(test["start"]) for test in results.tests.values() if test.get("historyId")}
+    return frozenset((str(test.get("fullName")), int(test["start"])) for test in results.tests.values())
 
 
 def earlier_points(history: Path, starts: Starts) -> tuple[list[str], list[str]]:
@@ -35,7 +35,7 @@ def earlier_points(history: Path, starts: Starts) -> tuple[list[str], list[str]]
         point = _point(line)
         if point is None:
             left_out.append(f"{history.name}:{number}: not a run, maybe half-written")
-        elif not any(item.get("start") == starts.get(key, -1) for key, item in _items(point)):
+        elif not any((item.get("fullName"), item.get("start")) in starts for item in _items(point)):
             kept.append(line)
     return kept[-KEPT:], left_out
 
@@ -54,8 +54,8 @@ def _point(line: str) -> Json | None:
     return found if isinstance(found, dict) and isinstance(found.get("testResults"), dict) else None
 
 
-def _items(point: Json) -> Iterator[tuple[str, Json]]:
-    return ((key, item) for key, item in point["testResults"].items() if isinstance(item, dict))
+def _items(point: Json) -> Iterator[Json]:
+    return (item for item in point["testResults"].values() if isinstance(item, dict))
 
 
 def lend_history(kept: Path, staged: Path, run: str) -> None:
@@ -79,7 +79,8 @@ def keep_history(report: Path, kept: Path, run: str) -> None:
 
 def run_of(starts: Starts) -> str:
     """Names the run that some results are of."""
-    return f"{min(starts.values(), default=0)}-{max(starts.values(), default=0)}-{len(starts)}"
+    times = [start for _, start in starts]
+    return f"{min(times, default=0)}-{max(times, default=0)}-{len(times)}"
 
 
 def _last(kept: Path) -> str:

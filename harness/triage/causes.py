@@ -12,7 +12,7 @@ from harness.failure import CATALOG
 from harness.failure.taxonomy import Scope
 from harness.reporting.visible import printable
 from harness.triage.trouble import Trouble
-from harness.triage.wording import normalised
+from harness.triage.wording import LONGEST, normalised
 
 UNREACHABLE = frozenset({
     "NET_CONNECTION_REFUSED", "NET_CONNECTION_RESET", "NET_EMPTY_RESPONSE", "NET_TIMEOUT", "NET_UNREACHABLE",
@@ -114,7 +114,8 @@ def _cause(group: Sequence[Trouble], service: str) -> Cause:
 
 def _what(first: Trouble, code: str, service: str) -> str:
     """The message of the first one; a site is named first where it is what failed."""
-    message = printable(next(iter(first.message.strip().splitlines()), "")) or printable(first.hint)
+    said = first.message.strip()[:LONGEST].splitlines()
+    message = printable(said[0] if said else first.hint)
     if service:
         return message if f"`{service}`" in message else f"service `{printable(service)}`: {message}"
     site = printable(first.site)

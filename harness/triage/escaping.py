@@ -8,12 +8,14 @@ from harness.reporting.table import shortened
 from harness.reporting.visible import printable
 
 _MARKDOWN = re.compile(r"([\\`*_\[\]#!|~$@^])|\A([-+=]|\d+(?=[.)]))")
+_AHEAD = 4
+"""So much more of a text is looked at than is shown: blanks are taken out of it."""
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 
 
 def escaped(text: str, longest: int = 200) -> str:
     """In one line of at most so many characters before they are escaped: no markup, no link, no mention, no cell."""
-    short = shortened(printable(text), longest)
+    short = shortened(printable(text[: _AHEAD * longest]), longest)
     plain = "".join(_ENTITIES.get(letter, letter) for letter in short)
     return _MARKDOWN.sub(_marked, plain).replace("://", r":\//").replace("www.", r"www\.")
 

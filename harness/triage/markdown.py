@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.history.record import Execution, Happening, RunRecord
-from harness.reporting.visible import printable
 from harness.triage.causes import Cause
 from harness.triage.escaping import code, escaped
 from harness.triage.first_look import first_look
@@ -91,9 +90,9 @@ def _uncollected(found: Mapping[str, str], rows: int) -> Iterator[str]:
 def _causes(causes: Sequence[Cause], rows: int) -> Iterator[str]:
     cells = [
         (str(cause.count), code(cause.code) or "-", escaped(cause.what), _few(cause), code(first_look(cause)))
-        for cause in causes
+        for cause in causes[:rows]
     ]
-    yield from _table("Failures by cause", ("tasks", "code", "what", "which", "look first at"), cells, rows)
+    yield from _table("Failures by cause", ("tasks", "code", "what", "which", "look first at"), cells, len(causes))
 
 
 def _few(cause: Cause) -> str:
@@ -110,9 +109,9 @@ def _tasks(troubles: Sequence[Trouble], rows: int) -> Iterator[str]:
             escaped(each.message, 300),
             escaped(each.hint),
         )
-        for each in troubles
+        for each in troubles[:rows]
     ]
-    yield from _table("Failed tasks", ("task", "code", "step", "message", "what to do"), cells, rows)
+    yield from _table("Failed tasks", ("task", "code", "step", "message", "what to do"), cells, len(troubles))
 
 
 def _flaky(run: RunRecord) -> Iterator[str]:
@@ -151,14 +150,15 @@ def _listed(title: str, lines: Sequence[str], rows: int) -> Iterator[str]:
         yield from _rest(len(lines) - rows)
 
 
-def _table(title: str, head: Sequence[str], cells: Sequence[Sequence[str]], rows: int) -> Iterator[str]:
+def _table(title: str, head: Sequence[str], cells: Sequence[Sequence[str]], of: int) -> Iterator[str]:
+    """`of`: how many rows there would be."""
     if not cells:
         return
     yield f"### {title}\n"
     yield f"| {' | '.join(head)} |"
     yield f"|{'---|' * len(head)}"
-    yield from (f"| {' | '.join(map(printable, row))} |" for row in cells[:rows])
-    yield from _rest(len(cells) - rows)
+    yield from (f"| {' | '.join(row)} |" for row in cells)
+    yield from _rest(of - len(cells))
 
 
 def _rest(more: int) -> Iterator[str]:

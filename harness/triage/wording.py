@@ -16,7 +16,7 @@ _KEPT = re.compile(r"(\w+\([^()]{0,200}\))")
 
 def normalised(message: str) -> str:
     """The same text for two messages of one cause. What a criterion reads (`mem('user.name')`) stays as it is."""
-    text = _ADDRESS.sub(r"\1", " ".join(message.split())[:LONGEST])
+    text = _ADDRESS.sub(r"\1", " ".join(message[: 4 * LONGEST].split())[:LONGEST])
     text = _CALL_OR_QUOTED.sub(lambda found: found[1] or "'*'", text)
     return "".join(part if _KEPT.fullmatch(part) else _bare(part) for part in _KEPT.split(text))
 

@@ -176,6 +176,8 @@ def test_one_file_opens_without_a_server(results: Path, report: Path, browser: B
     opened.goto(index.as_uri())
     opened.get_by_text("B1-2025-001: buy a mouse").first.wait_for(timeout=15_000)
     opened.close()
+    history = results.parent / ".harness/allure-history.jsonl"
+    assert len(history.read_text("utf-8").splitlines()) == 1  # built twice, run once
 
 
 def test_what_was_broken_is_named(built: Report) -> None:

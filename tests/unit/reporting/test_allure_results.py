@@ -20,6 +20,7 @@ def result(folder: Path, uuid: str, second: float = 0, **more: Any) -> Path:
     folder.mkdir(exist_ok=True)
     start = int((BEGAN.timestamp() + second) * 1000)
     document = {"uuid": uuid, "name": f"task {uuid}", "historyId": f"h-{uuid}", "status": "passed", "start": start}
+    document["fullName"] = f"t#{uuid}"
     path = folder / f"{uuid}-result.json"
     path.write_text(json.dumps({**document, "stop": start + 10, **more}), "utf-8")
     return path

@@ -237,3 +237,21 @@ def test_values_are_shown_as_the_difference_writes_them() -> None:
     text = failure_text(made, sample.failed(made, wrong))
     assert "  expected: true\n  actual:   null\n" in text
     assert "the diff" not in text
+
+
+def test_what_fits_into_one_box_has_the_matches_and_the_page() -> None:
+    plan = sample.plan()
+    matches = [f"<a id=l{n}>" for n in range(9)]
+    failure = Failure("SELECTOR_AMBIGUOUS", "a matches 9 elements", details={"matches": matches})
+    lines = brief(plan, sample.failed(plan, failure)).splitlines()
+    assert lines[2:8] == [*(f"match: {each}" for each in matches[:5]), "url: http://shop.local/search?q=mouse"]
+
+
+def test_a_difference_goes_without_its_heading() -> None:
+    plan = sample.plan()
+    diff = "--- expected\n+++ actual\n@@ -1,3 +1,3 @@\n {\n-  a: 1\n+  a: 2\n }"
+    failure = Failure("ASSERTION_FAILED", "no", assertion=Assertion("x", {"a": 1}, {"a": 2}, diff))
+    text = brief(plan, sample.failed(plan, failure))
+    assert "-  a: 1\n+  a: 2" in text
+    assert "@@" not in text
+    assert "+++" not in text

@@ -97,7 +97,7 @@ def test_what_is_broken_is_named_and_does_not_reach_allure(results: Path, tmp_pa
 @pytest.mark.usefixtures("allure")
 def test_history_is_kept_and_a_run_counts_once(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = json.loads((results / "a-result.json").read_text())["start"]
-    monkeypatch.setenv("POINT", json.dumps({"testResults": {"h-a": {"start": start}}}))
+    monkeypatch.setenv("POINT", json.dumps({"testResults": {"id": {"fullName": "t#a", "start": start}}}))
     for _ in range(2):
         build_report(results, tmp_path / "report", project=tmp_path)
     history = tmp_path / ".harness/allure-history.jsonl"

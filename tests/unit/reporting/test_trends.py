@@ -8,21 +8,26 @@ from pathlib import Path
 from harness.reporting.trends import KEPT, earlier_points, keep_history, keep_points, lend_history, run_of
 
 
-def point(start: int, test: str = "h") -> str:
-    return json.dumps({"uuid": str(start), "testResults": {test: {"start": start, "status": "passed"}}})
+def point(start: int, test: str = "tasks.b1#B1") -> str:
+    """As Allure 3 writes it; the ids of tests are its own."""
+    return json.dumps({"uuid": str(start), "testResults": {"id.id": {"fullName": test, "start": start}}})
+
+
+def began(*starts: int) -> frozenset[tuple[str, int]]:
+    return frozenset(("tasks.b1#B1", start) for start in starts)
 
 
 def test_a_run_that_is_built_again_is_no_new_run(tmp_path: Path) -> None:
     history = tmp_path / "allure-history.jsonl"
     history.write_text(f"{point(1)}\n{point(2)}\n")
-    assert earlier_points(history, {"h": 2}) == ([point(1)], [])
-    assert earlier_points(history, {"h": 3}) == ([point(1), point(2)], [])
+    assert earlier_points(history, began(2, 7)) == ([point(1)], [])
+    assert earlier_points(history, began(3)) == ([point(1), point(2)], [])
 
 
 def test_a_history_that_broke_off_is_named_and_the_rest_kept(tmp_path: Path) -> None:
     history = tmp_path / "allure-history.jsonl"
     history.write_text(f'{point(1)}\n{{"uuid": "2", "testRe\n[]\n{{"testResults": {{"h": 7}}}}\n')
-    lines, left_out = earlier_points(history, {"h": 9})
+    lines, left_out = earlier_points(history, began(9))
     assert lines == [point(1), '{"testResults": {"h": 7}}']
     assert left_out == [f"allure-history.jsonl:{n}: not a run, maybe half-written" for n in (2, 3)]
 
@@ -30,7 +35,7 @@ def test_a_history_that_broke_off_is_named_and_the_rest_kept(tmp_path: Path) -> 
 def test_so_many_runs_are_kept(tmp_path: Path) -> None:
     history = tmp_path / "allure-history.jsonl"
     history.write_text("".join(f"{point(n)}\n" for n in range(KEPT + 9)))
-    lines, _ = earlier_points(history, {})
+    lines, _ = earlier_points(history, frozenset())
     assert len(lines) == KEPT
     assert lines[-1] == point(KEPT + 8)
 
@@ -70,5 +75,5 @@ def test_a_report_without_history_leaves_what_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_run_is_named_by_its_tests() -> None:
-    assert run_of({"a": 5, "b": 7}) == "5-7-2"
-    assert run_of({}) == "0-0-0"
+    assert run_of(frozenset({("a", 5), ("b", 7)})) == "5-7-2"
+    assert run_of(frozenset()) == "0-0-0"

@@ -1,0 +1,22 @@
+"""`python -m benchmarks` for real, as small as can be: real browser, real rival, table and JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from benchmarks.command import main
+
+
+def test_steps_are_measured_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "figures.json"
+    code = main(["steps", "--rounds", "1", "--sizes", "1,5", "--json", str(file)])
+    document = json.loads(file.read_text("utf-8"))
+    assert code in (0, 1), "1: a bound is not met, which this machine does not decide"
+    assert {row["part"][:2] for row in document["rows"]} == {"1.", "2.", "ca"}
+    calls = {row["what"]: row["theirs"]["median"] for row in document["rows"] if row["unit"] == "calls"}
+    assert calls["minimal / raw async, a step"] == 1, "raw asks once for each step"
+    assert document["options"]["sizes"] == [1, 5]
+    assert "95 % interval" in capsys.readouterr().out

@@ -1,0 +1,87 @@
+"""What the parts make of what they measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks import collection, memory, soak, steps, throughput
+from benchmarks.playing import Played
+
+
+def played(whole: float, work: float, **outcomes: int) -> Played:
+    results = {f"t::{name}{n}": [{"outcome": name}] for name, count in outcomes.items() for n in range(count)}
+    return Played(whole, {"began": 0.0, "ended": work, "results": results}, "said", 0, 0.0, whole)
+
+
+def test_a_step_and_a_task_are_told_apart() -> None:
+    times = {
+        name: [{8: 0.1 * dear + 8 * 0.01 * slow, 24: 0.1 * dear + 24 * 0.01 * slow}] * 3
+        for name, dear, slow in (("raw", 1, 1), ("minimal", 1.1, 1.04), ("auto", 1.3, 1.1))
+    }
+    found = {(row.part[0], row.what.split()[0]): row for row in steps.rows(times)}
+    assert found["1", "minimal"].figure is not None
+    assert found["1", "minimal"].figure.value == pytest.approx(1.04)
+    assert {key: row.verdict for key, row in found.items()} == {
+        ("1", "minimal"): "met", ("1", "auto"): "met", ("2", "minimal"): "met", ("2", "auto"): "not met",
+    }  # fmt: skip
+    assert found["1", "auto"].ours.median == pytest.approx(11)
+
+
+def test_everybody_begins_in_his_turn() -> None:
+    assert [steps.turned("abc", number)[0] for number in range(4)] == ["a", "b", "c", "a"]
+
+
+def test_speed_is_compared_with_the_best_of_raw() -> None:
+    size = throughput.Size(tasks=24, steps=32, failing=2)
+    right = {"passed": 22, "failed": 2}
+    runs = {name: [played(10, 8, **right)] for name in throughput.VARIANTS}
+    runs |= {
+        throughput.PEER: [played(30, 27, **right)],
+        "raw 2": [played(9, 8, **right)],
+        "raw 3": [played(8, 7, **right)],
+    }
+    rows = {(row.part, row.what): row for row in throughput.rows(runs, size)}
+    whole = "3. tasks a minute, whole process"
+    assert rows[whole, f"auto, --task-workers auto / {throughput.PEER}"].verdict == "met"
+    against_raw = rows[whole, "minimal, --task-workers auto / raw"]
+    assert against_raw.figure is not None
+    assert (against_raw.figure.value, against_raw.verdict) == (pytest.approx(0.8), "met")
+    assert [row.bound for (part, what), row in rows.items() if part != whole or "-n 2 --task" in what] == [None] * 12
+
+
+def test_a_run_in_which_other_tasks_failed_is_not_counted() -> None:
+    size = throughput.Size(tasks=4, steps=8, failing=1)
+    assert size.fault(played(1, 1, passed=3, failed=1)) == ""
+    assert "said" in size.fault(played(1, 1, passed=2, failed=2))
+
+
+def test_collected_tests_are_counted() -> None:
+    assert collection.collected("a/test_1.py::test_1\na/test_2.py::test_2\n\n2 tests collected in 0.1s\n") == 2
+
+
+def test_the_low_water_mark_is_what_grows() -> None:
+    samples = [
+        {"tasks": float(n), **dict.fromkeys(memory.PARTS, 100.0 + 50 * (n % 3)), **dict.fromkeys(memory.COUNTS, 7.0)}
+        for n in range(1, 101)
+    ]
+    low = memory.lowest(samples)
+    assert [each["tasks"] for each in low[:2]] == [5, 10]
+    rows = memory.rows(samples)
+    assert {row.verdict for row in rows if row.bound} == {"met"}
+    assert [row.ours.median for row in rows if row.what == "all processes"] == [100]
+
+
+def test_what_differs_from_the_serial_run_is_named() -> None:
+    same = {"f::A": ("passed",), "f::B": ("failed", "X")}
+    assert soak.differences(same, dict(same)) == []
+    assert soak.differences(same, {"f::A": ("passed",)}) == ["B: ('failed', 'X') became no result"]
+
+
+def test_a_task_with_two_results_or_none_and_what_is_left_is_disorder(tmp_path: Path) -> None:
+    run = played(1, 1, passed=2)
+    run.document["results"]["t::passed0"].append({"outcome": "passed"})
+    assert list(soak.disorder(run, 2)) == ["t::passed0 has 2 results"]
+    assert "2 of 3 tasks have a result" in next(iter(soak.disorder(run, 3)))
+    assert soak.facts(tmp_path, run) == {"t::passed0": ("passed",), "t::passed1": ("passed",)}

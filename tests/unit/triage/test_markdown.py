@@ -1,0 +1,104 @@
+"""A run as Markdown for the page of a CI job."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.history.record import RunRecord
+from harness.triage import causes, troubles
+from harness.triage.escaping import code, escaped
+from harness.triage.markdown import LIMIT, Page, markdown
+from tests.unit.history import runs
+
+
+def page(run: RunRecord, **fields: object) -> Page:
+    return Page(**{"run": run, "causes": causes(troubles(run)), "uncollected": {}, "reports": (), **fields})
+
+
+def section(text: str, title: str) -> list[str]:
+    """Its lines."""
+    return [line for line in text.partition(f"### {title}\n")[2].partition("###")[0].splitlines() if line]
+
+
+def test_the_first_lines_say_how_it_went() -> None:
+    lines = markdown(page(runs.run())).splitlines()
+    assert lines[0] == "## ❌ 10 of 18 tasks failed"
+    assert lines[2] == (
+        "6 passed, 10 failed, 1 failed as expected, 1 skipped, 1 flaky, 1 healed in 90 s. "
+        "Run <code>20251116T090000-4711</code>."
+    )
+
+
+def test_every_failure_has_its_cause_its_step_its_message_and_what_to_do() -> None:
+    text = markdown(page(runs.run()))
+    assert len(section(text, "Failures by cause")) == 12
+    rows = section(text, "Failed tasks")
+    assert len(rows) == 12
+    (row,) = (each for each in rows if each.startswith("| T-FAILED-0 "))
+    assert "<code>ELEMENT\\_NOT\\_FOUND</code> | 1 click | Element not found: \\#checkout |" in row
+
+
+def test_what_passed_and_still_needs_somebody() -> None:
+    flaky, healed = section(markdown(page(runs.run())), "Flaky and healed")
+    assert flaky == "- T-FLAKY passed at execution 2, after STEP\\_TIMEOUT: the step took longer than 10 s"
+    assert healed == (
+        "- T-HEALED healed: <code>\\#buy</code> was not there, <code>\\[data-test=buy\\]</code> was "
+        "(update tasks/T-HEALED.task.yaml step 1)"
+    )
+
+
+def test_trouble_around_the_tasks_and_no_news_of_what_works_again() -> None:
+    lines = section(markdown(page(runs.run())), "Circuits and services")
+    assert [line[2:10] for line in lines] == ["09:00:26", "09:00:40", "09:01:00"]
+    assert "origin:http:\\//bank.local" in lines[0]
+
+
+def test_a_green_run_is_short() -> None:
+    text = markdown(page(runs.run(parts=[runs.execution(runs.record("A"))], happenings=())))
+    assert text.splitlines()[0] == "## ✅ 1 task, none failed"
+    assert "###" not in text
+
+
+def test_files_that_could_not_be_collected_and_where_the_reports_are() -> None:
+    bare = runs.run(parts=(), happenings=())
+    text = markdown(page(bare, uncollected={"a.task.yaml": "a.task.yaml:3: bad"}, reports=[("JUnit", "j.xml")]))
+    assert text.startswith("## No task ran\n")
+    assert section(text, "Files that could not be collected") == ["- <code>a.task.yaml</code>: a.task.yaml:3: bad"]
+    assert section(text, "Reports") == ["- JUnit: <code>j.xml</code>"]
+
+
+def test_a_page_never_outgrows_what_github_takes() -> None:
+    long = "<&>|" * 5000
+    parts = [
+        runs.execution(runs.failed(f"T-{n}", "CRITERIA_UNMET", message=f"mem('k{n}') {long}", hint=long))
+        for n in range(3000)
+    ]
+    run = runs.run(parts=parts)
+    whole = markdown(page(run))
+    assert len(whole.encode()) <= LIMIT
+    assert "more: `harness triage` lists them." in whole
+    assert len(markdown(page(run), 20_000).encode()) <= 20_000
+    assert markdown(page(run), 10) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<script>alert(1)</script>", "&lt;script&gt;alert(1)&lt;/script&gt;"),
+        ("a | b", "a \\| b"),
+        ("![x](http://evil/)", "\\!\\[x\\](http:\\//evil/)"),
+        ("@team see #12", "\\@team see \\#12"),
+        ("line\n## two\x1b[31m", "line \\#\\# two \\[31m"),
+        ("&amp; `c`", "&amp;amp; \\`c\\`"),
+        ("- item", "\\- item"),
+        ("1. item", "&#8203;1. item"),
+        ("www.evil.example", "www\\.evil.example"),
+    ],
+)
+def test_text_of_pages_is_text(text: str, shown: str) -> None:
+    assert escaped(text) == shown
+
+
+def test_a_program_s_letters() -> None:
+    assert code("`a|b`") == "<code>\\`a\\|b\\`</code>"
+    assert code("") == ""
