@@ -22,7 +22,7 @@ from harness.pytest_plugin.order import arrange, task_items
 from harness.pytest_plugin.plans import header_lines, reach_lines
 from harness.pytest_plugin.run import RECORD
 from harness.pytest_plugin.shard import Sharding
-from harness.pytest_plugin.state import STATE, State
+from harness.pytest_plugin.state import BROWSER, STATE, State
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import environment, live_progress, write_summary
 from harness.reporting.allure_files import write_allure_files
@@ -155,7 +155,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A failed task that was skipped, because what it depends on did not run, is still a failed one for `--lf`."""
-    ahead.end(session.config.stash[STATE])
+    config: Any = session.config
+    ahead.end(config.stash[STATE])
+    if hasattr(config, "workeroutput"):
+        config.workeroutput[BROWSER] = config.stash[STATE].browser
     cache: Any = session.config.pluginmanager.getplugin("lfplugin")
     for item in session.config.stash[STATE].unjudged if cache is not None and cache.active else ():
         cache.lastfailed[getattr(item, "id", item.nodeid)] = True

@@ -55,6 +55,8 @@ class State:
     """Runs tasks before their turn; None: each runs in its turn."""
     passed_over: list[TaskRecord] = field(default_factory=list)
     """Tasks that ran ahead of a run that ended early: pytest makes no report of them."""
+    told_browser: str = ""
+    """What a worker of xdist said of its browser."""
     _harness: SyncHarness | None = None
 
     def harness(self) -> SyncHarness:
@@ -80,8 +82,8 @@ class State:
 
     @property
     def browser(self) -> str:
-        """Name and version of the browser, once one was started in this process."""
-        return self._harness.browser if self._harness else ""
+        """Name and version of the browser, once one was started in this process or in a worker that has ended."""
+        return (self._harness.browser if self._harness else "") or self.told_browser
 
     def close(self) -> None:
         if self._harness is not None:
@@ -89,4 +91,6 @@ class State:
             self._harness = None
 
 
+BROWSER = "taskspec_browser"
+"""What a worker of xdist says at its end: `State.browser`."""
 STATE: pytest.StashKey[State] = pytest.StashKey()

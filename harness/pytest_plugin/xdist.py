@@ -13,7 +13,7 @@ import pytest
 from harness.failure import Failed
 from harness.pytest_plugin.interrupted import end_in_order
 from harness.pytest_plugin.order import groups
-from harness.pytest_plugin.state import STATE, State
+from harness.pytest_plugin.state import BROWSER, STATE, State
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.spec.load import Loaded, is_task_file, load_file
 from harness.spec.parametrize import base_id, expand
@@ -30,6 +30,12 @@ class XdistHooks:
             return None
         config.option.loadscopereorder = False  # `priority` says what comes first, not the size of a group
         return _scheduling()(config, log)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker that died has said nothing."""
+        state: State = node.config.stash[STATE]
+        state.told_browser = state.told_browser or getattr(node, "workeroutput", {}).get(BROWSER, "")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:

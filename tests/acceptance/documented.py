@@ -1,4 +1,4 @@
-"""The commands that README and docs tell people to type, and what is put in for their placeholders."""
+"""The commands that README and docs tell people to type."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("harness", "pytest", "make", "python", "pip", "npx", "playwright", "apt-get")
 _FENCE = re.compile(r"^ *```(?P<language>\w*)\n(?P<text>.*?)^ *```", re.DOTALL | re.MULTILINE)
-_INLINE = re.compile(rf"(?<!`)`((?:{'|'.join(PROGRAMS)}) [^`\n]+)`(?!`)")
+_PROGRAM = rf"(?:[A-Z_]+=\S+ )*(?:{'|'.join(PROGRAMS)})"
+_INLINE = re.compile(rf"(?<!`)`({_PROGRAM}\s(?!=)[^`]+)`(?!`)")
+_TYPED = re.compile(rf"(?:\$ )?({_PROGRAM} [^=\s].*)")
 _SHELL = ("", "sh", "bash", "console")
+_RUN_BY_CI = ("run", "before_script", "script", "after_script")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +38,18 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "examples").glob("*.md"))]
 
 
+def blocks(page: Path, *languages: str) -> list[str]:
+    """The fenced texts of a page in these languages, in order."""
+    return [found["text"] for found in _FENCE.finditer(page.read_text("utf-8")) if found["language"] in languages]
+
+
 def commands() -> list[Command]:
     """All of them, each text once, in the order of the pages."""
     found: dict[str, Command] = {}
     for page in pages():
         text = page.read_text("utf-8")
-        for line in (*_typed(text), *_INLINE.findall(text)):
+        prose = (" ".join(each.split()) for each in _INLINE.findall(_FENCE.sub("", text)))
+        for line in (*_typed(text), *prose):
             for each in _several(line):
                 found.setdefault(each, Command(each, page.relative_to(ROOT).as_posix()))
     return list(found.values())
@@ -49,42 +59,44 @@ def _typed(text: str) -> Iterator[str]:
     """Lines of blocks that show a terminal, and what workflows of CI systems run."""
     for block in _FENCE.finditer(text):
         if block["language"] in ("yaml", "yml"):
-            yield from _of_workflow(block["text"])
+            yield from _lines("\n".join(_of_workflow(block["text"])))
         elif block["language"] in _SHELL:
-            lines = block["text"].replace("\\\n", " ").splitlines()
-            yield from (line.strip().removeprefix("$ ") for line in lines if _is_command(line))
+            yield from _lines(block["text"])
 
 
-def _is_command(line: str) -> bool:
-    words = line.strip().removeprefix("$ ").split()
-    return len(words) > 1 and words[0] in PROGRAMS and not line.startswith(" ")
+def _lines(text: str) -> Iterator[str]:
+    """Those that are commands. A backslash at the end of a line goes on in the next; what is indented is output."""
+    for line in text.replace("\\\n", " ").splitlines():
+        if match := _TYPED.fullmatch(line.rstrip()):
+            yield " ".join(re.split(r"\s{3,}", match[1])[0].split())  # what it does may stand beside it
 
 
 def _of_workflow(text: str) -> Iterator[str]:
-    """`run:` of GitHub's steps, `script:` of GitLab's jobs."""
+    """`run:` of GitHub's steps, the scripts of GitLab's jobs, wherever they stand."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError:
         return
-    for job in _jobs(document):
-        steps = job.get("steps", ())
-        lines = [line for step in steps if isinstance(step, dict) for line in str(step.get("run", "")).splitlines()]
-        lines += [str(line) for line in (*job.get("before_script", ()), *job.get("script", ()))]
-        yield from (line.strip() for line in lines if _is_command(line.strip()))
+    yield from _scripts(document)
 
 
-def _jobs(document: object) -> Iterator[dict[str, list[object]]]:
+def _scripts(document: Any) -> Iterator[str]:
+    if isinstance(document, list):
+        for each in document:
+            yield from _scripts(each)
     if isinstance(document, dict):
-        yield from (job for job in document.get("jobs", document).values() if isinstance(job, dict))
+        for key, value in document.items():
+            if key in _RUN_BY_CI:
+                yield from value if isinstance(value, list) else (str(value),)
+            else:
+                yield from _scripts(value)
 
 
 def _several(line: str) -> Iterator[str]:
-    """`harness services status|start` is two commands. Comments go, and what a shell does with the output."""
-    line = re.sub(r"\s+#\s.*$", "", line.split(" && ", maxsplit=1)[0]).strip()
-    line = re.sub(r"\s+(?:\||>)\s.*$", "", line)
-    match = re.search(r"(?<=\s)(\w+(?:\|\w+)+)(?=\s|$)", line)
-    if match is None or match[1].isupper():
-        yield line
-        return
-    for choice in match[1].split("|"):
-        yield line[: match.start()] + choice + line[match.end() :]
+    """`a && b`, and `harness services status|start`, are two commands. Comments go, and what is done with the output."""
+    for part in re.sub(r"\s+#\s.*$", "", line).split(" && "):
+        alone = re.sub(r"\s+(?:\||>>?)\s.*$", "", part).strip().replace("\\|", "|")
+        match = re.search(r"(?<=\s)([a-z]+(?:\|[a-z]+)+)(?=\s|$)", alone)
+        if _TYPED.fullmatch(alone):
+            choices = match[1].split("|") if match else [""]
+            yield from (alone.replace(match[1], choice, 1) if match else alone for choice in choices)

@@ -140,6 +140,8 @@ def test_xdist_multiplies_processes(
 ) -> None:
     run = Run(tmp_path_factory.mktemp("both"), sites, "-n", "2", "--task-workers", "2")
     facts, expected = run.facts(), serial.facts()
+    environment = (run.project.path / "allure" / "environment.properties").read_text("utf-8")
+    assert "Browser=Chromium" in environment, "a worker has told it"
     del facts["H-KILLS"], expected["H-KILLS"]  # the other process has another browser
     assert facts == expected
 
