@@ -78,6 +78,11 @@ class Ground:
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.temp))
 
 
+def ending_in_order() -> None:
+    """SIGTERM unwinds, as Ctrl-C does: sites and runs end too."""
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+
+
 @contextlib.contextmanager
 def ground(temp: Path | None = None) -> Iterator[Ground]:
     """Start the sites, look for the browser; a temporary folder is removed at the end unless one is given."""

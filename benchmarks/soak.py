@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks import suites
 from benchmarks.figures import Estimate, trend
-from benchmarks.ground import Ground, ground
+from benchmarks.ground import Ground, ending_in_order, ground
 from benchmarks.memory import lowest
 from benchmarks.playing import ALONE, OURS, Played, pytest
 from benchmarks.witness import EVERY, KILL
@@ -157,4 +157,5 @@ def _grown(samples: Sequence[dict[str, float]]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    ending_in_order()
     sys.exit(main(sys.argv[1:]))

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from harness.dashboard.evidence import Found
-from harness.dashboard.occurrences import NO_RECORD, failing_step, message, occurrence, since
+from harness.dashboard.occurrences import occurrence, since
 from harness.dashboard.timeline import seconds_of
 from harness.dashboard.view import Cause
 from harness.history.record import Execution, Happening, RunRecord, TaskPoint
 from harness.reporting.table import shortened
 from harness.reporting.task_record import TaskRecord
+from harness.triage import causes as behind
+from harness.triage import troubles
 
-_UNREACHED = frozenset({
-    "NET_DNS", "NET_CONNECTION_REFUSED", "NET_CONNECTION_RESET", "NET_EMPTY_RESPONSE", "NET_TIMEOUT", "NET_OFFLINE",
-    "NET_UNREACHABLE", "NET_PROTOCOL", "NET_PROXY", "NET_FAILED", "NET_TLS", "CIRCUIT_OPEN", "HTTP_UNAVAILABLE",
-    "SERVICE_DOWN",
-})  # fmt: skip
-"""Of one site these are one cause: it is down, and its circuit opens."""
 _TELLING = frozenset({"service-status", "circuit-state-change", "invariant-violated", "escalated"})
-_ORIGIN = re.compile(r"https?://[^\s/'\"`<>?#]+")
-_URL = re.compile(r"(https?://[^\s/'\"`<>?#]+)([^\s'\"`<>?#]*)[^\s'\"`<>]*")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=1)
 _LONGEST = timedelta(seconds=60)
 """What was told so long before a failure is not its cause, in a task that takes long."""
-_AROUND, _TITLE, _SHAPE = 3, 180, 300
+_AROUND, _TITLE = 3, 180
 
 Look = Callable[[TaskRecord], Found]
 
@@ -38,24 +31,30 @@ def failed(run: RunRecord) -> list[Execution]:
     return [each for each in run.last if each.outcome == "failed"]
 
 
-def grouped(run: RunRecord) -> list[list[Execution]]:
-    """The failures of each cause; the cause with most of them first, then the one seen first."""
-    groups: dict[tuple[str, str, bool], list[Execution]] = {}
-    for execution in failed(run):
-        groups.setdefault(cause_key(execution.record), []).append(execution)
-    return sorted(groups.values(), key=lambda group: (-len(group), _moment(group, run)))
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Failures of one cause."""
+
+    title: str
+    executions: tuple[Execution, ...]
+
+
+def grouped(run: RunRecord) -> list[Group]:
+    """As `harness triage` groups them: there is one answer to what is behind a failure."""
+    found = {each.nodeid: each for each in failed(run)}
+    return [Group(cause.what, tuple(found[task.nodeid] for task in cause.tasks)) for cause in behind(troubles(run))]
 
 
 def causes(
-    run: RunRecord, groups: Sequence[Sequence[Execution]], points: Mapping[str, Sequence[TaskPoint]], look: Look
+    run: RunRecord, groups: Sequence[Group], points: Mapping[str, Sequence[TaskPoint]], look: Look
 ) -> Iterator[Cause]:
     """In the order of `groups`. `look` reads what a failed task left."""
     earliest = min((_moment(group, run) for group in groups), default=None)
     for group in groups:
-        ordered = sorted(group, key=lambda each: _started(each, run))
+        ordered = sorted(group.executions, key=lambda each: _started(each, run))
         first = ordered[0]
         yield Cause(
-            title=_title(first.record),
+            title=shortened(group.title, _TITLE),
             codes=dict(Counter(map(_code, ordered)).most_common()),
             hint=first.record.hint if first.record else "",
             first=len(groups) > 1 and _moment(group, run) == earliest,
@@ -68,39 +67,8 @@ def causes(
         )
 
 
-def cause_key(record: TaskRecord | None) -> tuple[str, str, bool]:
-    """Equal for failures that look like one cause: a site that is not reached, or one code with one kind of message.
-
-    What failed after a fault that was injected is never one with what failed without.
-    """
-    if record is None:
-        return "", "", False
-    if origin := _unreached(record):
-        return "unreached", origin, _faulted(record)
-    text = message(record).replace(record.task_id, "TASK")
-    text = _NUMBER.sub("#", _URL.sub(r"\1\2", text))
-    return record.code or "", shortened(text, _SHAPE), _faulted(record)
-
-
 def _faulted(record: TaskRecord | None) -> bool:
     return record is not None and "struck" in record.faults.values()
-
-
-def _unreached(record: TaskRecord) -> str:
-    """The origin that the failing step asked for, when that was not reached."""
-    if record.code not in _UNREACHED:
-        return ""
-    step = failing_step(record)
-    found = _ORIGIN.search(step.target if step else "") or _ORIGIN.search(record.message)
-    return found[0] if found else ""
-
-
-def _title(record: TaskRecord | None) -> str:
-    if record is None:
-        return NO_RECORD
-    if origin := _unreached(record):
-        return f"{origin} is down or cannot be reached"
-    return shortened(message(record), _TITLE)
 
 
 def _code(execution: Execution) -> str:
@@ -115,8 +83,8 @@ def _started(execution: Execution, run: RunRecord) -> datetime:
     return execution.began or run.started + timedelta(days=365)
 
 
-def _moment(group: Sequence[Execution], run: RunRecord) -> datetime:
-    return min(_ended(each, run) for each in group)
+def _moment(group: Group, run: RunRecord) -> datetime:
+    return min(_ended(each, run) for each in group.executions)
 
 
 def _ended(execution: Execution, run: RunRecord) -> datetime:

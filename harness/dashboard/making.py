@@ -27,7 +27,7 @@ def dashboard(
     """`summaries`: the newest first, as `recent_runs` gives them; `points`: as `task_points` does."""
     groups = grouped(run)
     found = tuple(causes(run, groups, points, look))
-    membership = {each.nodeid: number for number, group in enumerate(groups) for each in group}
+    membership = {each.nodeid: number for number, group in enumerate(groups) for each in group.executions}
     rows = tuple(_row(each, run, membership.get(each.nodeid), found) for each in run.last)
     unsteady, line = flaky(run, points), timeline(run)
     counts = _counts(rows, unsteady)

@@ -80,6 +80,10 @@ def underlying(trouble: Trouble) -> str:
 
 def _key(trouble: Trouble, down: Mapping[str, str]) -> Key:
     """`down`: host -> the service behind it."""
+    return (*_behind(trouble, down), *(["faulted"] if trouble.faulted else []))
+
+
+def _behind(trouble: Trouble, down: Mapping[str, str]) -> Key:
     code = underlying(trouble)
     if code in UNREACHABLE:
         service = trouble.service or down.get(trouble.site, "")

@@ -31,6 +31,8 @@ class Trouble:
     hint: str = ""
     new: bool = False
     """It passed when it ran before."""
+    faulted: bool = False
+    """A fault that was ordered struck it: never one with what failed by itself."""
 
 
 def troubles(run: RunRecord, passed_before: Collection[str] = ()) -> tuple[Trouble, ...]:
@@ -69,6 +71,7 @@ def of_record(record: TaskRecord, nodeid: str = "", *, new: bool = False) -> Tro
         artifacts=record.artifacts or "",
         hint=record.hint,
         new=new,
+        faulted="struck" in record.faults.values(),
     )
 
 

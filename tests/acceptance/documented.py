@@ -93,7 +93,7 @@ def _scripts(document: Any) -> Iterator[str]:
 
 
 def _several(line: str) -> Iterator[str]:
-    """`a && b`, and `harness services status|start`, are two commands. Comments go, and what is done with the output."""
+    """`a && b` is two, and so is `harness services status|start`. Comments go, and what is done with the output."""
     for part in re.sub(r"\s+#\s.*$", "", line).split(" && "):
         alone = re.sub(r"\s+(?:\||>>?)\s.*$", "", part).strip().replace("\\|", "|")
         match = re.search(r"(?<=\s)([a-z]+(?:\|[a-z]+)+)(?=\s|$)", alone)

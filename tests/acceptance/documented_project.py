@@ -1,87 +1,109 @@
-"""The projects that documented commands are run in: the files and folders that README and docs speak of, made quick."""
+"""The files and folders that README and docs speak of, made quick: projects for the documented commands to run in."""
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import shlex
 import shutil
-import signal
-import subprocess
-import tempfile
-import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
-from harness.history import save_run
+from harness.history import HISTORY, save_run
 from tests.acceptance.conftest import INI, PYPROJECT
 from tests.acceptance.documented import ROOT, blocks
 from tests.acceptance.supervised import free_base, pyproject
-from tests.acceptance.warm import warm
 from tests.unit.history.runs import execution, failed, run, several
 
-PREPARED = (
-    "pytest tasks/ --alluredir allure-results --task-evidence all --recording full --summary summary.md"
-    " --junit-xml junit.xml --timeout-scale 3 --breaker off"
-)
-"""What commands about the last run look at; one run shows what all of these options do."""
-ALLURE = '#!/bin/sh\nwhile [ "$1" != -o ]; do shift; done\nmkdir -p "$2" && echo "<html></html>" > "$2/index.html"\n'
-"""Stands in for Allure, which test_report_command.py has for real."""
-SHOP = {"act": "open", "url": "http://shop.local/"}
-SCHEDULE = """
+ALLURE = """#!/bin/sh
+while [ "$1" != -o ]; do shift; done
+mkdir -p "$2" && echo "<html></html>" > "$2/index.html"
+"""
+"""Stands in for Allure, which test_report_command.py runs for real."""
+PLAN = """
 name: {name}
 faults:
   - {{tasks: C2-2025-002, kind: status, url: "http://shop.local/", status: 503, times: 1, expect: {{recovered: true}}}}
 """
-WORDS = {"python": "python", "pytest": "pytest", "harness": "tests.acceptance.command"}
-ALONE = {"CI": "", "GITHUB_ACTIONS": "", "DISPLAY": "", "WAYLAND_DISPLAY": "", "PYTEST_ADDOPTS": "", "COLUMNS": "200"}
-_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/\S*")
+MARKERS = "markers =\n    family_B: tasks of family B\n    shop: tasks of the shop\n"
+OPEN = {"act": "open", "url": "http://shop.local/"}
+BROKEN = {"steps": [OPEN, {"act": "click", "selector": "#no-such-thing"}]}
+RULES = {"on_element_not_found": {"wait_seconds": 0.2}, "on_network_error": {"strategy": "exponential_backoff"}}
 
 
-class Sandbox:
-    """Folders beside each other: `shop` has run once, `fresh` is empty, `agents` and `served` have what these need."""
+def write_projects(base: Path, sites: dict[str, int]) -> None:
+    """`shop` has tasks, `agents` what docs/agents.md shows, `kept` and `started` a site each, `fresh` nothing."""
+    hosts = ", ".join(f'"{host}" = {port}' for host, port in sites.items())
+    settings = PYPROJECT.format(base=min(sites.values()), hosts=hosts)
+    served = {name: pyproject(free_base()) for name in ("kept", "started")}
+    for name, text in {"shop": settings, "agents": settings, "fresh": "", **served}.items():
+        (base / name / "tasks").mkdir(parents=True)
+        (base / name / "pytest.ini").write_text(INI + MARKERS, "utf-8")
+        if text:
+            (base / name / "pyproject.toml").write_text(text, "utf-8")
+    _write_shop(base / "shop")
+    _write_agents(base / "agents")
+    _program(base / "bin" / "xdg-open", "#!/bin/sh\n")  # no window on anybody's desktop
+    _program(base / "shop" / "node_modules" / ".bin" / "allure", ALLURE)
 
-    def __init__(self, base: Path, sites: dict[str, int]) -> None:
-        self.base, self._done = base, dict[tuple[str, str], subprocess.CompletedProcess[str]]()
-        hosts = ", ".join(f'"{host}" = {port}' for host, port in sites.items())
-        settings = PYPROJECT.format(base=min(sites.values()), hosts=hosts)
-        for name, text in {"shop": settings, "agents": settings, "served": pyproject(free_base()), "fresh": ""}.items():
-            (base / name).mkdir()
-            if text:
-                (base / name / "pyproject.toml").write_text(text, "utf-8")
-            (base / name / "pytest.ini").write_text(f"{INI}markers =\n    family_B: of B\n    shop: of the shop\n", "utf-8")
-        self._write_shop(base / "shop")
-        self._write_agents(base / "agents")
-        self._write_programs(base / "bin")
-        prepared = self.run(PREPARED)
-        assert prepared.returncode == 1, prepared.stdout
-        self._write_runs(base / "shop")
 
-    def _write_shop(self, shop: Path) -> None:
-        for name in ("tasks/campaigns", "examples", "docs"):
-            (shop / name).mkdir(parents=True)
-        broken = [SHOP, {"act": "click", "selector": "#no-such-thing"}]
-        self._task(shop / "tasks", "B1-2025-001", family="B", tags=["shop"], steps=broken)
-        self._task(shop / "tasks", "C2-2025-002", dependencies=["my-first"])
-        self._task(shop / "tasks", "my-first")
-        self._task(shop / "examples", "RED-2025-001", steps=broken)
-        (shop / "first.task.yaml").write_text(blocks(ROOT / "README.md", "yaml")[0], "utf-8")
-        for place in ("nightly", "tasks/campaigns/e2e"):
-            (shop / f"{place}.faults.yaml").write_text(SCHEDULE.format(name=Path(place).name), "utf-8")
-        for page in ("taskspec", "error-codes"):
-            shutil.copy(ROOT / "docs" / f"{page}.md", shop / "docs")
+def _write_shop(shop: Path) -> None:
+    _task(shop / "tasks", "B1-2025-001", family="B", tags=["shop"], **BROKEN)
+    _task(shop / "tasks", "C2-2025-002", dependencies=["my-first"])
+    _task(shop / "tasks", "my-first")
+    _task(shop / "examples", "RED-2025-001", **BROKEN)
+    (shop / "first.task.yaml").write_text(blocks(ROOT / "README.md", "yaml")[0], "utf-8")
+    (shop / "tasks" / "campaigns").mkdir()
+    for place in ("nightly", "tasks/campaigns/e2e"):
+        (shop / f"{place}.faults.yaml").write_text(PLAN.format(name=Path(place).name), "utf-8")
+    (shop / "docs").mkdir()
+    for page in ("taskspec", "error-codes"):
+        shutil.copy(ROOT / "docs" / f"{page}.md", shop / "docs")
+    (shop / "tests" / "unit" / "spec").mkdir(parents=True)
+    shutil.copy(ROOT / "tests" / "unit" / "spec" / "key_tests.json", shop / "tests" / "unit" / "spec")
 
-    @staticmethod
-    def _task(folder: Path, task_id: str, **spec: Any) -> None:
-        rules = {"on_element_not_found": {"wait_seconds": 0.2}, "on_network_error": {"strategy": "retry"}}
-        document = {"task_id": task_id, "goal": f"goal of {task_id}", "timeout": 60, "step_timeout": 20, "steps": [SHOP]}
-        criteria = ["exists('#search-box')"]
-        text = json.dumps({**document, "error_recovery": rules, "success_criteria": criteria, **spec})
-        (folder / f"{task_id}.task.yaml").write_text(text, "utf-8")
 
-    @staticmethod
-    def _write_agents(folder: Path) -> None:
-        """As docs/agents.md has them; the monkey stops early."""
-        page, (folder / "tasks") = ROOT / "docs" / "agents.md", folder / "tasks"
+def _task(folder: Path, task_id: str, **spec: Any) -> None:
+    folder.mkdir(exist_ok=True)
+    document = {
+        "task_id": task_id,
+        "goal": f"goal of {task_id}",
+        "timeout": 60,
+        "step_timeout": 20,
+        "error_recovery": RULES,
+        "steps": [OPEN],
+        "success_criteria": ["exists('#search-box')"],
+        **spec,
+    }
+    (folder / f"{task_id}.task.yaml").write_text(json.dumps(document, indent=1), "utf-8")
+
+
+def _write_agents(folder: Path) -> None:
+    """The page's own files; but that the monkey stops early."""
+    page = ROOT / "docs" / "agents.md"
+    words, monkey = blocks(page, "toml")
+    buy, survive = blocks(page, "yaml")
+    with (folder / "pyproject.toml").open("a", encoding="utf-8") as settings:
+        settings.write(f'\n[tool.harness]\nagent = "words"\n{words}\n{monkey.replace("steps = 25", "steps = 1")}')
+    (folder / "goal_words.py").write_text(blocks(page, "python")[0], "utf-8")
+    (folder / "tasks" / "buy.task.yaml").write_text(buy, "utf-8")
+    (folder / "monkey.task.yaml").write_text(survive, "utf-8")
+
+
+def _program(file: Path, text: str) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text(text, "utf-8")
+    file.chmod(0o755)
+
+
+def write_runs(shop: Path) -> None:
+    """What more runs, and other machines, would have left beside the one that was made."""
+    for number in (1, 2, 3):
+        (shop / f"shard-{number}").mkdir()
+    shutil.copytree(shop / "errors", shop / "shard-1" / "errors")
+    shutil.copy(shop / HISTORY, shop / "shard-1")
+    for number in (2, 3):
+        parts = [execution(failed(f"T-{number}", "STEP_TIMEOUT"))]
+        save_run(shop / f"shard-{number}", run(f"20251116T09000{number}-1", parts))
+    for each in several(6):
+        save_run(shop, each)
+    (evidence,) = (shop / ".harness" / "evidence").iterdir()
+    shutil.copytree(evidence, evidence.with_name("20251116T090000-4711"))

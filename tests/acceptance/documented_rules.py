@@ -1,0 +1,132 @@
+"""What is run for each documented command, and what it must say; or why it is not run, and what is checked instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.acceptance.documented_runs import PREPARED
+
+FILLED = {
+    "TASK_ID": "B1-2025-001", "CODE": "ELEMENT_NOT_FOUND", "NAME": "another", "TAG": "shop", "DIR": "errors",
+    "RUN": "last-1",
+}  # fmt: skip
+"""Placeholders that mean the same everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """Run to its end; `line` in place of the documented one, with the options that this has and maybe more."""
+
+    pattern: str
+    says: str
+    codes: tuple[int, ...] = (0,)
+    line: str = ""
+    folder: str = "shop"
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Run until it says this; then what it serves must answer, and Ctrl-C end it."""
+
+    pattern: str
+    says: str
+    codes: tuple[int, ...] = (0, 130)
+    line: str = ""
+    folder: str = "shop"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Not run, for this reason; its options must be in the `--help` of this module's command, where one is named."""
+
+    pattern: str
+    why: str
+    help: str = ""
+
+
+Rule = Ran | Served | Left
+ONE = (0, 1)
+RED = "1 failed, 2 passed"
+NAMED = "harness (validate|verify|chaos|services|replay)"
+"""Commands that are spoken of; what they do when they are typed is shown by the rules for them."""
+CHAOS = (
+    "harness chaos tasks/ --faults tasks/campaigns/e2e.faults.yaml --trials 1 --seed 1 --json c.json --markdown c.md"
+)
+WITH_DEPS = 'pytest "tasks/C2-2025-002.task.yaml::C2-2025-002" -k C2 --task-with-deps'
+MERGE = "harness merge shard-1 shard-2 shard-3 --output merged"
+TWICE = "pytest tasks/ -n 2 --task-workers 2"
+NOWHERE = "pytest tasks/ --browser-executable nowhere"
+
+RULES: tuple[Rule, ...] = (
+    # pytest
+    Ran(r"pytest( tasks/?)?( --(alluredir|summary|junit-xml|breaker|timeout-scale|task-evidence|recording) .*)?",
+        RED, (1,), PREPARED),
+    Ran(r"(pytest tasks/|harness run) --faults .*|harness run", "faults: 1 struck", (1,),
+        "harness run --faults nightly.faults.yaml"),
+    Ran(r"pytest first.task.yaml", "1 passed"),
+    Ran(r"(pytest|harness run) (tasks/my-first.task.yaml|PATH)", "1 passed", line="pytest tasks/my-first.task.yaml"),
+    Ran(r"pytest examples/(RED-2025-001.task.yaml)?", "ELEMENT_NOT_FOUND", (1,), "pytest examples/"),
+    Ran(r"pytest (tasks/ )?(-k B1|-m family_B|-m TAG|-m shop|--lf|-x)", "1 failed", (1,),
+        "pytest tasks/ -k B1 -m family_B --lf -x"),
+    Ran(r"pytest .*--task-with-deps", "2 passed", line=WITH_DEPS),
+    Ran(r"pytest tasks/? -n 2( --task-workers (2|auto))?", RED, (1,), TWICE),
+    Ran(r"pytest tasks/? --task-workers (\d|auto)", RED, (1,), "pytest tasks/ --task-workers auto"),
+    Ran(r"pytest tasks/ --task-shard .*", r"task shard: 1/3(.|\n)*deselected", ONE, "pytest tasks/ --task-shard 1/3"),
+    Ran(r"pytest tasks/ --browser-executable PATH", "asked for is not there: nowhere", (1,), NOWHERE, "agents"),
+    Ran(r"pytest --help", "TaskSpec browser tasks"),
+    # agents
+    Ran(r"pytest --agent words tasks/", "1 passed", folder="agents"),
+    Ran(r"pytest --agent monkey (tasks/|monkey.task.yaml)", "1 (passed|failed)", ONE,
+        "pytest --agent monkey monkey.task.yaml", "agents"),
+    Ran(r"harness validate --agent words", "1 task file", (0,), "harness validate tasks/ --agent words", "agents"),
+    # tasks
+    Ran(r"harness new NAME", "wrote made/another.task.yaml", line="harness new another --dir made", folder="fresh"),
+    Ran(r"harness new my-first --with-demo", "wrote tasks/my-first.task.yaml", folder="fresh"),
+    Ran(r"harness validate (\.|PATH|tasks/|tasks/ --format github|tasks/ nightly.faults.yaml)", "task files", (0,),
+        "harness validate tasks/ nightly.faults.yaml --format github"),
+    Ran(r"harness validate --strict", r"is missing \(strict\)", (1,), "harness validate --strict tasks/"),
+    Ran(r"harness verify tasks/", r"B1-2025-001: NOT SOUND(.|\n)*3 tasks, 2 sound", (1,)),
+    Ran(r"harness schema", "task_id"),
+    Ran(r"harness schema --write schemas", "schemas"),
+    Ran(r"harness chaos tasks/ --faults \S+( --trials 3 --seed 1| --json \S+ --markdown \S+)?", "clean", line=CHAOS),
+    # failures
+    Ran(r"harness triage", "of 3 tasks failed|nothing failed"),
+    Ran(r"harness triage --artifacts (DIR|merged/errors)", "ELEMENT_NOT_FOUND"),
+    Ran(r"harness show", "B1-2025-001 failed: ELEMENT_NOT_FOUND"),
+    Ran(r"harness show TASK_ID", r"no element matches #no-such-thing"),
+    Ran(r"harness explain CODE", "on_element_not_found"),
+    Served(r"harness open TASK_ID", "Ctrl-C ends"),
+    Ran(r"harness replay TASK_ID --headed", "there is no display for a window here", (1,)),
+    Ran(r"harness regrade( errors/B1-2025-001| errors --json)?( --spec \S+)?", "B1-2025-001", (1, 3)),
+    Ran(r"harness regrade (errors )?(--at-failure )?--allow-undecided", "B1-2025-001", ONE,
+        "harness regrade errors --at-failure --allow-undecided"),
+    Ran(r"harness regrade \.harness/evidence/\S+", "C2-2025-002"),
+    # reports
+    Ran(r"harness report( --single-file)?", "report: one/index.html", line="harness report --single-file --output one"),
+    Served(r"harness report (--open|--serve \d+)", "http://", line="harness report --open --serve 0 --output served"),
+    Ran(r"harness dashboard( --open)?", "dashboard: dashboard.html", line="harness dashboard --open"),
+    Ran(r"harness history( list| show last(-1)?| compare( last-5 last)?)?", r"\d{8}T\d{6}"),
+    Ran(r"harness history prune --keep 50", "runs dropped"),
+    Ran(r"harness history flaky", "in the last 30 runs|T-FLAKY"),
+    Ran(r"harness history task (TASK_ID|B1-2025-001)", "B1-2025-001"),
+    Ran(r"harness history show --project merged", "merged"),
+    Ran(r"harness merge( shard-\d)+( --output merged)?", "merged: run", line=MERGE),
+    # sites
+    Served(r"harness demo", "Ctrl-C ends the sites", line="harness demo --port {base}"),
+    Served(r"python -m harness\.demo .*", '"hosts"', line="python -m harness.demo --port 0 --state demo.sqlite3"),
+    Served(r"harness services start", "demo: started, pid", folder="started"),
+    Ran(r"harness services start --persist", "demo", folder="kept"),
+    Ran(r"harness services (status|stop)", "demo|nothing", (0, 3), folder="kept"),
+    Ran(r"harness services logs", "hosts|no log yet", ONE, folder="kept"),
+    # the rest
+    Ran(r"harness --version", r"harness \d"),
+    Ran(r"python -m harness\.(cli\.error_codes docs/error-codes|spec\.key_table docs/taskspec)\.md", ""),
+    Ran(NAMED, "Usage:", line="{text} --help"),
+    Left(r"(TASKSPEC_TESTS=full )?make (run|test)", "they set up and run everything; .ci/run is these two"),
+    Left(r"make (bench|soak)( .*)?", "half an hour each, on a quiet machine"),
+    Left(r"python (benchmarks/resilience\.py|-m benchmarks(\.soak)? --help)", "wants a quiet machine"),
+    Left(r"pip install .*", "changes the environment that the tests run in"),
+    Left(r"playwright (install|show-trace).*", "downloads a browser; opens a window", "playwright"),
+    Left(r"npx allure generate", "Allure's own, of which the page says what it lacks"),
+    Left(r"apt-get install .*", "changes the machine"),
+)  # fmt: skip

@@ -1,0 +1,146 @@
+"""What README and docs say beside commands: links lead somewhere, blocks are what they seem, quotes are ours."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+
+from harness.cli.main import app
+from harness.pytest_plugin.ahead import SHARED as ALONE
+from harness.pytest_plugin.ahead import STEPPING_IN
+from harness.pytest_plugin.options import OWN, SHARED
+from harness.settings import Settings, load_settings
+from harness.spec.fault_plan import FaultPlan
+from harness.spec.load import load_file
+from tests.acceptance.documented import ROOT, blocks, pages
+
+PAGES = [*pages(), *sorted((ROOT / "docs" / "decisions").glob("*.md")), ROOT / "CHANGELOG.md"]
+NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
+_FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]+))?\)")
+STEPS = {"task_id": "BLOCK", "goal": "g", "steps": [{"act": "open", "url": "http://shop.local/"}] * 10}
+MODELS = ("yaml", "toml", "json", "python")
+BLOCKS = [(page, language, text) for page in pages() for language in MODELS for text in blocks(page, language)]
+
+
+@functools.cache
+def anchors(page: Path) -> frozenset[str]:
+    """Of the headings, as GitHub makes them."""
+    prose = _FENCED.sub("", page.read_text("utf-8"))
+    found: list[str] = []
+    for heading in re.findall(r"^#+ (.+)$", prose, re.MULTILINE):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        found.append(f"{slug}-{count}" if (count := found.count(slug)) else slug)
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("file", PAGES, ids=NAMES)
+def test_links_lead_somewhere(file: Path) -> None:
+    broken = []
+    for path, anchor in _LINK.findall(_FENCED.sub("", file.read_text("utf-8"))):
+        target = (file.parent / path).resolve() if path else file
+        if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            broken.append(f"{path}#{anchor}")
+    assert broken == []
+
+
+def test_each_page_can_be_reached_from_the_readme() -> None:
+    reached, ahead = set[Path](), [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        reached.add(page)
+        links = {(page.parent / path).resolve() for path, _ in _LINK.findall(page.read_text("utf-8"))}
+        ahead += [link for link in links if link.suffix == ".md" and link.is_file() and link not in reached]
+    assert [page.name for page in pages() if page not in reached and page.parent.name == "docs"] == []
+
+
+@pytest.mark.parametrize(
+    ("origin", "language", "text"), BLOCKS, ids=[f"{page.stem}-{language}" for page, language, _ in BLOCKS]
+)
+def test_a_block_is_what_it_seems(origin: Path, language: str, text: str, tmp_path: Path) -> None:
+    match language:
+        case "python":
+            assert compile(text, origin.name, "exec")
+        case "json":
+            assert json.loads(text)
+        case "toml":
+            (tmp_path / "pyproject.toml").write_text(text, "utf-8")
+            assert load_settings(tmp_path).root == tmp_path  # which refuses what it does not know
+            assert tomllib.loads(text)["tool"]["harness"]
+        case _:
+            check_yaml(yaml.safe_load(text), tmp_path / "block.task.yaml")
+
+
+def check_yaml(document: Any, file: Path) -> None:
+    """Steps of a workflow, a workflow, a fault plan, or a task; of the last two maybe a part."""
+    if isinstance(document, list):
+        assert all(("run" in step) != ("uses" in step) for step in document)
+    elif is_workflow(document):
+        assert jobs(document)
+    elif "gate" in document or any("tasks" in fault for fault in document.get("faults", ())):
+        assert FaultPlan.model_validate({"name": "block", "faults": [{"kind": "page_crash"}], **document})
+    else:
+        whole = document if "task_id" in document else {**STEPS, **document}
+        file.write_text(yaml.safe_dump(whole, sort_keys=False), "utf-8")
+        assert load_file(file, needs_steps=False).spec.goal
+
+
+def is_workflow(document: dict[Any, Any]) -> bool:
+    return "jobs" in document or any(isinstance(job, dict) and "script" in job for job in document.values())
+
+
+def jobs(document: dict[Any, Any]) -> list[Any]:
+    """All of them: each runs something."""
+    found = document.get("jobs", {name: job for name, job in document.items() if isinstance(job, dict)})
+    return [job for job in found.values() if job.get("steps") or job.get("script")]
+
+
+def test_each_option_and_command_is_spoken_of() -> None:
+    text = "\n".join(page.read_text("utf-8") for page in pages())
+    silent = [option for option in (*OWN, *SHARED, "--summary") if not re.search(rf"{option}\b", text)]
+    assert silent + [command for command in names(typer.main.get_command(app), "harness") if command not in text] == []
+
+
+def names(command: Any, name: str) -> list[str]:
+    """All commands of a group, in full."""
+    inner = getattr(command, "commands", {})
+    listed = [each for key, value in inner.items() for each in names(value, f"{name} {key}")]
+    return listed or [name]
+
+
+def test_each_setting_is_spoken_of() -> None:
+    text = "\n".join(page.read_text("utf-8") for page in pages())
+    assert [name for name in Settings.model_fields if name != "root" and not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_quoted_symptoms_are_our_words() -> None:
+    """Between the `…`, each piece stands in the source, wherever a line of it was broken."""
+    source = "\n".join(file.read_text("utf-8") for file in sorted((ROOT / "harness").rglob("*.py")))
+    source = re.sub(r'"\s*\n\s*f?"', "", source).replace("{DEFAULT}", "tasks")
+    text = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    quotes = re.findall(r"^> (.+)$", text, re.MULTILINE)
+    assert len(quotes) > 20
+    pieces = [piece.strip() for quote in quotes for piece in quote.split("…") if len(piece.strip()) > 2]
+    assert [piece for piece in pieces if piece not in source] == []
+
+
+def test_codes_in_troubleshooting_are_codes() -> None:
+    from harness.failure.catalog import CATALOG
+
+    text = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
+    words = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", text)) - {"HARNESS_BROWSER_EXECUTABLE", "TASK_ID"}
+    assert {word for word in words if word not in CATALOG} == set()
+
+
+def test_the_guide_knows_what_runs_alone_and_in_its_turn() -> None:
+    text = (ROOT / "docs" / "guide.md").read_text("utf-8").partition("## Many tasks at once")[2].partition("\n## ")[0]
+    assert [name for name in (*ALONE, *STEPPING_IN) if f"`{name}`" not in text] == []
