@@ -58,14 +58,19 @@ def _together(steps: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, 
     """Attempts at one step that followed one another, until it was gone back from."""
     group: list[Mapping[str, Any]] = []
     for step in steps:
-        if group and (
-            step.get("step_index") != group[-1].get("step_index") or _GONE_BACK in str(group[-1].get("note"))
-        ):
+        if group and not _once_more(group[-1], step):
             yield group
             group = []
         group.append(step)
     if group:
         yield group
+
+
+def _once_more(before: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
+    """Whether it is tried again: all preconditions have one number, and all success criteria."""
+    if any(step.get(name) != before.get(name) for name in ("step_index", "expr")):
+        return False
+    return _GONE_BACK not in str(before.get("note"))
 
 
 def _line(report: ErrorReport, attempts: Sequence[Mapping[str, Any]]) -> _Line:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import json
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -123,14 +125,22 @@ def test_each_setting_is_spoken_of() -> None:
 
 
 def test_quoted_symptoms_are_our_words() -> None:
-    """Between the `…`, each piece stands in the source, wherever a line of it was broken."""
-    source = "\n".join(file.read_text("utf-8") for file in sorted((ROOT / "harness").rglob("*.py")))
-    source = re.sub(r'"\s*\n\s*f?"', "", source).replace("{DEFAULT}", "tasks")
+    """Between the `…`, each piece stands in a text of the source."""
+    source = "\n".join(said for file in sorted((ROOT / "harness").rglob("*.py")) for said in texts(file))
     text = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
     quotes = re.findall(r"^> (.+)$", text, re.MULTILINE)
     assert len(quotes) > 20
     pieces = [piece.strip() for quote in quotes for piece in quote.split("…") if len(piece.strip()) > 2]
     assert [piece for piece in pieces if piece not in source] == []
+
+
+def texts(file: Path) -> Iterator[str]:
+    """What it may say: its strings, put together where they are written in parts, with `tasks` for a name filled in."""
+    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(part.value if isinstance(part, ast.Constant) else "tasks" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 def test_codes_in_troubleshooting_are_codes() -> None:

@@ -158,6 +158,18 @@ def test_each_attempt_says_how_it_went(tmp_path: Path) -> None:
     ]
 
 
+def test_criteria_are_no_attempts_of_each_other(tmp_path: Path) -> None:
+    """They have one number, as preconditions have."""
+    one = {"act": "assert", "expr": "title() == 'a'", "step_index": 3}
+    other = {"act": "assert", "expr": "title() == 'b'", "step_index": 3, "note": "ATTEMPT 1: FAILED - no"}
+    lines = shown(tmp_path / "T", [one, other, {**other, "note": "RETRY (after 1s): FAILED - no"}], step_index=3)
+    place = lines.index("  steps:")
+    assert lines[place + 1 : place + 3] == [
+        "      3  assert  title() == 'a'  ok",
+        "  >   3  assert  title() == 'b'  FAILED  2 attempts",
+    ]
+
+
 def test_a_choice_that_failed_is_a_line_of_the_steps(tmp_path: Path) -> None:
     lines = shown(tmp_path / "T", [step(0)], step_index=1, code="AGENT_TIMEOUT")
     assert "      0  click  #s0  ok" in lines
