@@ -30,19 +30,20 @@ RULES = {"on_element_not_found": {"wait_seconds": 0.2}, "on_network_error": {"st
 
 
 def write_projects(base: Path, sites: dict[str, int]) -> None:
-    """`shop` has tasks, `agents` what docs/agents.md shows, `kept` and `started` a site each, `fresh` nothing."""
+    """`shop` and `done` have tasks, `agents` those of docs/agents.md, `kept` and `started` a site, `fresh` nothing."""
     hosts = ", ".join(f'"{host}" = {port}' for host, port in sites.items())
     settings = PYPROJECT.format(base=min(sites.values()), hosts=hosts)
     served = {name: pyproject(free_base()) for name in ("kept", "started")}
-    for name, text in {"shop": settings, "agents": settings, "fresh": "", **served}.items():
+    for name, text in {**dict.fromkeys(("shop", "done", "agents"), settings), "fresh": "", **served}.items():
         (base / name / "tasks").mkdir(parents=True)
         (base / name / "pytest.ini").write_text(INI + MARKERS, "utf-8")
         if text:
             (base / name / "pyproject.toml").write_text(text, "utf-8")
-    _write_shop(base / "shop")
+    for name in ("shop", "done"):
+        _write_shop(base / name)
     _write_agents(base / "agents")
     _program(base / "bin" / "xdg-open", "#!/bin/sh\n")  # no window on anybody's desktop
-    _program(base / "shop" / "node_modules" / ".bin" / "allure", ALLURE)
+    _program(base / "done" / "node_modules" / ".bin" / "allure", ALLURE)
 
 
 def _write_shop(shop: Path) -> None:
@@ -94,16 +95,16 @@ def _program(file: Path, text: str) -> None:
     file.chmod(0o755)
 
 
-def write_runs(shop: Path) -> None:
+def write_runs(done: Path) -> None:
     """What more runs, and other machines, would have left beside the one that was made."""
     for number in (1, 2, 3):
-        (shop / f"shard-{number}").mkdir()
-    shutil.copytree(shop / "errors", shop / "shard-1" / "errors")
-    shutil.copy(shop / HISTORY, shop / "shard-1")
+        (done / f"shard-{number}").mkdir()
+    shutil.copytree(done / "errors", done / "shard-1" / "errors")
+    shutil.copy(done / HISTORY, done / "shard-1")
     for number in (2, 3):
         parts = [execution(failed(f"T-{number}", "STEP_TIMEOUT"))]
-        save_run(shop / f"shard-{number}", run(f"20251116T09000{number}-1", parts))
+        save_run(done / f"shard-{number}", run(f"20251116T09000{number}-1", parts))
     for each in several(6):
-        save_run(shop, each)
-    (evidence,) = (shop / ".harness" / "evidence").iterdir()
+        save_run(done, each)
+    (evidence,) = (done / ".harness" / "evidence").iterdir()
     shutil.copytree(evidence, evidence.with_name("20251116T090000-4711"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tests.acceptance.documented_runs import PREPARED
+from tests.acceptance.documented_runs import MERGE, PREPARED
 
 FILLED = {
     "TASK_ID": "B1-2025-001", "CODE": "ELEMENT_NOT_FOUND", "NAME": "another", "TAG": "shop", "DIR": "errors",
@@ -53,14 +53,39 @@ CHAOS = (
     "harness chaos tasks/ --faults tasks/campaigns/e2e.faults.yaml --trials 1 --seed 1 --json c.json --markdown c.md"
 )
 WITH_DEPS = 'pytest "tasks/C2-2025-002.task.yaml::C2-2025-002" -k C2 --task-with-deps'
-MERGE = "harness merge shard-1 shard-2 shard-3 --output merged"
 TWICE = "pytest tasks/ -n 2 --task-workers 2"
 NOWHERE = "pytest tasks/ --browser-executable nowhere"
 
+REPORTS: tuple[Rule, ...] = (
+    Ran(r"harness triage", "1 of 3 tasks failed: 1 cause"),
+    Ran(r"harness triage --artifacts (DIR|merged/errors)", "ELEMENT_NOT_FOUND"),
+    Ran(r"harness show", "B1-2025-001 failed: ELEMENT_NOT_FOUND"),
+    Ran(r"harness show TASK_ID", r"no element matches #no-such-thing"),
+    Ran(r"harness explain CODE", "on_element_not_found"),
+    Served(r"harness open TASK_ID", "Ctrl-C ends"),
+    Ran(r"harness replay TASK_ID", "stopped before step 1 click #no-such-thing"),
+    Ran(r"harness replay TASK_ID --headed", "there is no display for a window here", (1,)),
+    Ran(r"harness regrade( errors/B1-2025-001| errors --json)?( --spec \S+)?", "B1-2025-001", (1, 3)),
+    Ran(r"harness regrade (errors )?(--at-failure )?--allow-undecided", "B1-2025-001", ONE,
+        "harness regrade errors --at-failure --allow-undecided"),
+    Ran(r"harness regrade \.harness/evidence/\S+", "C2-2025-002"),
+    Ran(r"harness report( --single-file)?", "report: one/index.html", line="harness report --single-file --output one"),
+    Served(r"harness report (--open|--serve \d+)", "http://", line="harness report --open --serve 0 --output served"),
+    Ran(r"harness dashboard( --open)?", "dashboard: dashboard.html", line="harness dashboard --open"),
+    Ran(r"harness history( list| show last(-1)?| compare( last-5 last)?)?", r"\d{8}T\d{6}"),
+    Ran(r"harness history prune --keep 50", "runs dropped"),
+    Ran(r"harness history flaky", "in the last 30 runs|T-FLAKY"),
+    Ran(r"harness history task (TASK_ID|B1-2025-001)", "B1-2025-001"),
+    Ran(r"harness history show --project merged", "merged"),
+    Ran(r"harness merge( shard-\d)+( --output merged)?", "merged: run", line=MERGE),
+)  # fmt: skip
+"""About the run that was made before, in a folder where no other follows."""
+
 RULES: tuple[Rule, ...] = (
+    *(replace(rule, folder="done") for rule in REPORTS if not isinstance(rule, Left)),
     # pytest
     Ran(r"pytest( tasks/?)?( --(alluredir|summary|junit-xml|breaker|timeout-scale|task-evidence|recording) .*)?",
-        RED, (1,), PREPARED),
+        RED, (1,), PREPARED, "done"),
     Ran(r"(pytest tasks/|harness run) --faults .*|harness run", "faults: 1 struck", (1,),
         "harness run --faults nightly.faults.yaml"),
     Ran(r"pytest first.task.yaml", "1 passed"),
@@ -89,28 +114,6 @@ RULES: tuple[Rule, ...] = (
     Ran(r"harness schema", "task_id"),
     Ran(r"harness schema --write schemas", "schemas"),
     Ran(r"harness chaos tasks/ --faults \S+( --trials 3 --seed 1| --json \S+ --markdown \S+)?", "clean", line=CHAOS),
-    # failures
-    Ran(r"harness triage", "of 3 tasks failed|nothing failed"),
-    Ran(r"harness triage --artifacts (DIR|merged/errors)", "ELEMENT_NOT_FOUND"),
-    Ran(r"harness show", "B1-2025-001 failed: ELEMENT_NOT_FOUND"),
-    Ran(r"harness show TASK_ID", r"no element matches #no-such-thing"),
-    Ran(r"harness explain CODE", "on_element_not_found"),
-    Served(r"harness open TASK_ID", "Ctrl-C ends"),
-    Ran(r"harness replay TASK_ID --headed", "there is no display for a window here", (1,)),
-    Ran(r"harness regrade( errors/B1-2025-001| errors --json)?( --spec \S+)?", "B1-2025-001", (1, 3)),
-    Ran(r"harness regrade (errors )?(--at-failure )?--allow-undecided", "B1-2025-001", ONE,
-        "harness regrade errors --at-failure --allow-undecided"),
-    Ran(r"harness regrade \.harness/evidence/\S+", "C2-2025-002"),
-    # reports
-    Ran(r"harness report( --single-file)?", "report: one/index.html", line="harness report --single-file --output one"),
-    Served(r"harness report (--open|--serve \d+)", "http://", line="harness report --open --serve 0 --output served"),
-    Ran(r"harness dashboard( --open)?", "dashboard: dashboard.html", line="harness dashboard --open"),
-    Ran(r"harness history( list| show last(-1)?| compare( last-5 last)?)?", r"\d{8}T\d{6}"),
-    Ran(r"harness history prune --keep 50", "runs dropped"),
-    Ran(r"harness history flaky", "in the last 30 runs|T-FLAKY"),
-    Ran(r"harness history task (TASK_ID|B1-2025-001)", "B1-2025-001"),
-    Ran(r"harness history show --project merged", "merged"),
-    Ran(r"harness merge( shard-\d)+( --output merged)?", "merged: run", line=MERGE),
     # sites
     Served(r"harness demo", "Ctrl-C ends the sites", line="harness demo --port {base}"),
     Served(r"python -m harness\.demo .*", '"hosts"', line="python -m harness.demo --port 0 --state demo.sqlite3"),

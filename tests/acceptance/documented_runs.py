@@ -21,6 +21,7 @@ PREPARED = (
     " --junit-xml junit.xml --timeout-scale 3 --breaker off --github-annotations"
 )
 """What commands about the last run look at. One run shows what all of these options do."""
+MERGE = "harness merge shard-1 shard-2 shard-3 --output merged"
 ALONE = {
     **dict.fromkeys(("CI", "GITHUB_ACTIONS", "GITLAB_CI", "DISPLAY", "WAYLAND_DISPLAY", "PYTEST_ADDOPTS"), ""),
     "COLUMNS": "200",
@@ -46,10 +47,10 @@ class Sandbox:
         self._base, self._done = base, dict[tuple[str, str], Done]()
         self._environment = {**ALONE, "PATH": f"{base / 'bin'}{os.pathsep}{os.environ['PATH']}", "BROWSER": "true"}
         write_projects(base, sites)
-        prepared = self.run(PREPARED)
+        prepared = self.run(PREPARED, "done")
         assert prepared.code == 1, prepared.said
-        write_runs(base / "shop")
-        assert self.run("harness merge shard-1 shard-2 shard-3 --output merged").code == 0
+        write_runs(base / "done")
+        assert self.run(MERGE, "done").code == 0
 
     def run(self, line: str, folder: str = "shop") -> Done:
         """To its end."""

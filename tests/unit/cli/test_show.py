@@ -165,8 +165,8 @@ def test_criteria_are_no_attempts_of_each_other(tmp_path: Path) -> None:
     lines = shown(tmp_path / "T", [one, other, {**other, "note": "RETRY (after 1s): FAILED - no"}], step_index=3)
     place = lines.index("  steps:")
     assert lines[place + 1 : place + 3] == [
-        "      3  assert  title() == 'a'  ok",
-        "  >   3  assert  title() == 'b'  FAILED  2 attempts",
+        "    end  assert  title() == 'a'  ok",
+        "  > end  assert  title() == 'b'  FAILED  2 attempts",
     ]
 
 
