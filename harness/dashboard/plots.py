@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -75,9 +76,16 @@ def _rows(title: str, found: Mapping[str, int] | Mapping[str, float], **options:
     return _drawn("HorizontalBar", title, names, {"": values}, height=height, **options)
 
 
-def _drawn(kind: Kind, title: str, labels: Sequence[str], series: Series, **options: Any) -> Markup:
+def _library() -> Any:
+    """pygal, without the finder that it leaves among Python's own: one of an old kind, of which failed imports warn."""
     import pygal
 
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("pygal")]
+    return pygal
+
+
+def _drawn(kind: Kind, title: str, labels: Sequence[str], series: Series, **options: Any) -> Markup:
+    pygal = _library()
     settings = {
         "width": WIDTH,
         "height": HEIGHT,

@@ -47,6 +47,8 @@ class Left:
 Rule = Ran | Served | Left
 ONE = (0, 1)
 RED = "1 failed, 2 passed"
+REPORTED = " --(alluredir|summary|junit-xml|breaker|timeout-scale|task-evidence|recording|task-shard)"
+"""Options of PREPARED, in any number."""
 NAMED = "harness (validate|verify|chaos|services|replay)"
 """Commands that are spoken of; what they do when they are typed is shown by the rules for them."""
 CHAOS = (
@@ -84,7 +86,7 @@ REPORTS: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = (
     *(replace(rule, folder="done") for rule in REPORTS if not isinstance(rule, Left)),
     # pytest
-    Ran(r"pytest( tasks/?)?( --(alluredir|summary|junit-xml|breaker|timeout-scale|task-evidence|recording) .*)?",
+    Ran(rf"pytest( tasks/?)?(?! --task-shard 1/3$)({REPORTED} (\S+|\$\{{\{{ [\w.]+ \}}\}}/\d))*",
         RED, (1,), PREPARED, "done"),
     Ran(r"(pytest tasks/|harness run) --faults .*|harness run", "faults: 1 struck", (1,),
         "harness run --faults nightly.faults.yaml"),
@@ -96,7 +98,7 @@ RULES: tuple[Rule, ...] = (
     Ran(r"pytest .*--task-with-deps", "2 passed", line=WITH_DEPS),
     Ran(r"pytest tasks/? -n 2( --task-workers (2|auto))?", RED, (1,), TWICE),
     Ran(r"pytest tasks/? --task-workers (\d|auto)", RED, (1,), "pytest tasks/ --task-workers auto"),
-    Ran(r"pytest tasks/ --task-shard .*", r"task shard: 1/3(.|\n)*deselected", ONE, "pytest tasks/ --task-shard 1/3"),
+    Ran(r"pytest tasks/ --task-shard 1/3", r"task shard: 1/3(.|\n)*deselected", ONE),
     Ran(r"pytest tasks/ --browser-executable PATH", "asked for is not there: nowhere", (1,), NOWHERE, "agents"),
     Ran(r"pytest --help", "TaskSpec browser tasks"),
     # agents

@@ -27,11 +27,8 @@ from tests.acceptance.warm import harness, warm
 NASTY = "<img src=x onerror=alert(1)> | ::error::no \x1b[31m"
 
 
-def tasks(project: Project) -> None:
+def tasks(project: Project, nobody: int) -> None:
     """Three at a dead site, one whose button is not there, one that writes, one that passes, one declared failure."""
-    with socket.socket() as taken:  # and given back: nobody answers there
-        taken.bind(("127.0.0.1", 0))
-        nobody = taken.getsockname()[1]
     no_patience = {"on_network_error": "abort", "on_element_not_found": {"wait_seconds": 0.2}}
     for number in range(3):
         url = f"http://127.0.0.1:{nobody}/{'abc'[number]}"
@@ -40,7 +37,7 @@ def tasks(project: Project) -> None:
     missing = [opened, {"act": "click", "selector": "#no-such-button"}]
     project.task("MISSING-1", goal=NASTY, steps=missing, error_recovery=no_patience)
     wrote = [opened, {"act": "click", "selector": "h1", "effect": "write"}, {"act": "wait", "selector": "#never"}]
-    project.task("WROTE-1", steps=wrote, step_timeout=1, error_recovery={"on_timeout": "capture_state_and_abort"})
+    project.task("WROTE-1", steps=wrote, step_timeout=3, error_recovery={"on_timeout": "capture_state_and_abort"})
     project.task("GOOD-1")
     project.task(
         "DECLARED-1",
@@ -54,11 +51,17 @@ def tasks(project: Project) -> None:
 def run(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> tuple[Path, str]:
     """The project after its run, and what the terminal showed."""
     folder = tmp_path_factory.mktemp("project")
-    tasks(Project(SimpleNamespace(path=folder), sites))
     options = ("--summary", "page.md", "--github-annotations", "--junitxml=out.xml", "-p", "no:cacheprovider")
-    found = warm().run("pytest", *options, cwd=folder, GITHUB_WORKSPACE=str(folder), GITHUB_ACTIONS="true")
+    with socket.socket() as deaf:  # it is ours, and does not listen: nobody can answer there
+        deaf.bind(("127.0.0.1", 0))
+        tasks(Project(SimpleNamespace(path=folder), sites), deaf.getsockname()[1])
+        found = _played(folder, options)
     assert found.returncode == 1, found.stdout + found.stderr
     return folder, found.stdout
+
+
+def _played(folder: Path, options: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+    return warm().run("pytest", *options, cwd=folder, GITHUB_WORKSPACE=str(folder), GITHUB_ACTIONS="true")
 
 
 @pytest.fixture
