@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
@@ -21,10 +22,12 @@ SCRIPT = "from harness import execute_task, load_task; execute_task(load_task('T
 
 
 def closed_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+    """It stays ours until the end and does not listen: nobody can answer there."""
+    taken = socket.socket()
+    atexit.register(taken.close)
+    taken.bind(("127.0.0.1", 0))
+    port: int = taken.getsockname()[1]
+    return port
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import logging
 import socket
@@ -37,10 +38,12 @@ def pytest_unconfigure(config):
 
 
 def closed_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
+    """It stays ours until the end and does not listen: nobody can answer there."""
+    taken = socket.socket()
+    atexit.register(taken.close)
+    taken.bind(("127.0.0.1", 0))
+    port: int = taken.getsockname()[1]
+    return port
 
 
 def records(project: Project) -> list[dict[str, Any]]:
