@@ -96,8 +96,8 @@ class Lookahead:
     def run(self, name: str, sink: Callable[[Any], None]) -> Ran:
         """What became of the task whose turn has come; its events reach `sink`. Raises what its plan or Ctrl-C does."""
         with self._change:
-            if name in self._schedule.over and name not in self._begun:  # once more: `--reruns`
-                self._schedule.add(self._jobs[name][0])
+            if name not in self._begun and name not in self._schedule.waiting:  # once more: `--reruns`
+                self._schedule.again(self._jobs[name][0])
             self._schedule.call(name)
             self._fill()
             while name not in self._begun:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from itertools import islice, takewhile
+
+
+FARTHEST = 1000
+"""So many waiting jobs are looked at: those that may not begin yet must not make every look long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,9 @@ class Schedule:
         places, early = limit - len(self.running), self.window - len(self.early)
         if any(job.alone for job in self.running.values()):
             return found
-        for name, job in self.waiting.items():
-            if len(found) >= places:
-                break
-            if early <= len(found) and name not in self.called:
-                continue
+        for name, job in islice(self.waiting.items(), FARTHEST):
+            if len(found) >= places or (early <= len(found) and name not in self.called):
+                break  # what is called stands first of all that wait
             if job.alone:
                 if not (found or self.running) and self._may(job):
                     found.append(name)
@@ -66,9 +68,13 @@ class Schedule:
         return called and all(map(self.over.get, job.wants)) and all(name in self.over for name in job.after)
 
     def add(self, job: Job) -> None:
-        """One more, behind the others; or one that is over, once more."""
-        self.over.pop(job.name, None)
+        """One more, behind the others."""
         self.waiting[job.name] = job
+
+    def again(self, job: Job) -> None:
+        """One that is over, or was given up, is to run all the same: before all others."""
+        self.over.pop(job.name, None)
+        self.waiting = {job.name: job, **self.waiting}
 
     def call(self, name: str) -> None:
         """Its turn has come: it is the one that is waited for.

@@ -219,6 +219,24 @@ def test_an_item_that_is_prepared_in_its_turn_runs_in_its_turn(project: Project)
     assert not (project.path / "errors" / "B").exists()
 
 
+def test_reruns_and_a_hook_that_fails_hold_up_nobody(project: Project) -> None:
+    """One worker, so that nothing has begun before its turn."""
+    (project.path / "conftest.py").write_text(
+        "import pytest\ndef pytest_taskspec_repair(config):\n    pytest.fail('cannot repair this')\n", "utf-8"
+    )
+    unmet = {"preconditions": ["mem('x') == 1"], "error_recovery": {"on_precondition_fail": "attempt_repair"}}
+    project.task("A", steps=[pause(0.01)], success_criteria=["mem('x') == 1"])
+    project.task("B", steps=[pause(0.01)], **unmet)
+    for name in "CDEF":
+        project.task(name, steps=[pause(0.01)])
+    result = project.run("--task-workers", "2", "--reruns", "2")
+    assert result.parseoutcomes() == {"failed": 2, "passed": 4, "rerun": 4}
+    records = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))["results"]
+    assert {each["task_id"]: each["final_state"] for each in records if each["task_id"] in "CDEF"} == dict.fromkeys(
+        "CDEF", "completed"
+    )
+
+
 @pytest.mark.parametrize("workers", ["0", "many", "101"])
 def test_a_number_that_cannot_be_is_refused(project: Project, workers: str) -> None:
     project.task("A")

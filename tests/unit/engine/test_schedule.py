@@ -76,6 +76,31 @@ def test_the_one_that_is_waited_for_has_room_beside_them() -> None:
     assert started(schedule) == ["a"]
 
 
+def test_one_that_runs_again_passes_nobody_over() -> None:
+    """`--reruns`: the others go on waiting for their turn."""
+    schedule = Schedule.of([Job("a"), Job("b"), Job("c")])
+    assert started(schedule, 1) == ["a"]
+    schedule.call("a")
+    schedule.end("a", False)
+    schedule.again(Job("a"))
+    schedule.call("a")
+    assert started(schedule, 1) == ["a"]
+    schedule.end("a", True)
+    assert started(schedule) == ["b", "c"]
+    assert schedule.over == {"a": True}
+
+
+def test_what_was_given_up_can_be_called_all_the_same() -> None:
+    """A hook's own failure ends one task as Ctrl-C does; pytest goes on with the next."""
+    schedule = Schedule.of([Job("a"), Job("b")])
+    assert started(schedule, 1) == ["a"]
+    schedule.close()
+    schedule.end("a", False)
+    schedule.again(Job("b"))
+    schedule.call("b")
+    assert started(schedule, 1) == ["b"]
+
+
 @st.composite
 def suites(draw: st.DrawFn) -> list[Job]:
     """Jobs that want only earlier ones, as `order.ordered` puts them."""
