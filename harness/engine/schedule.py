@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 
-
 FARTHEST = 1000
 """So many waiting jobs are looked at: those that may not begin yet must not make every look long."""
 
