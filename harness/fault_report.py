@@ -84,15 +84,20 @@ def _following(titles: Sequence[str], *, undone: bool) -> str:
     return f", after injected fault{'s' if len(titles) > 1 else ''} {', '.join(titles[:NAMED])}{more}"
 
 
-def advice(result: TaskResult) -> str:
-    """What to do about a failure that follows a fault: nothing about the site or the machine. Empty for any other."""
+def advice(result: TaskResult, *, expected: bool = False) -> str:
+    """What to do about a failure that follows a fault: nothing about the site or the machine. Empty for any other.
+
+    `expected`: the task declares it already.
+    """
     failure = result.failure
     if failure is None or failure.advice or not behind(result):
         return ""
     way = _WAYS.get(failure.family, "")
+    if expected:
+        return "This failure follows an injected fault, as the task declares: there is nothing to do."
     outlast = f"to outlast it: {way}; " if way else ""
-    expected = f"`expect: {{final_state: {result.final_state}, code: {failure.code}}}`"
-    return f"This failure follows an injected fault; {outlast}to declare it: {expected}."
+    declared = f"`expect: {{final_state: {result.final_state}, code: {failure.code}}}`"
+    return f"This failure follows an injected fault; {outlast}to declare it: {declared}."
 
 
 _WAYS = {

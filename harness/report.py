@@ -116,7 +116,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         category=failure.category,
         severity=failure.severity,
         retryable=failure.retryable,
-        hint=advice(result) or failure.hint,
+        hint=advice(result, expected=expected) or failure.hint,
         tried=tuple(map(note, record.attempts)) if record else (),
         warnings=tuple(w.as_json() for w in result.warnings),
         faults=fault_reports(result),

@@ -6,12 +6,14 @@ the agent that plays the steps back waits in its turn, while browser, sites and 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from harness.agents.registry import Agents, TaskAgent
 from harness.agents.source import Source
+from harness.cli.held_back import CarefulHarness, HeldBack
 from harness.failure import Failed, Failure
 from harness.plan import Plan
 from harness.ports import Observe
@@ -70,13 +72,22 @@ async def _address(observe: Observe) -> str:
         return ""
 
 
+def _forget(_: asyncio.AbstractEventLoop, __: object) -> None:
+    """The run is over: what browser and driver did not answer, as they got the same Ctrl-C, nobody needs to read."""
+
+
 def replay(
-    plan: Plan, settings: Settings, run_id: str, index: int, pause: Callable[[str], None]
+    plan: Plan,
+    settings: Settings,
+    run_id: str,
+    index: int,
+    pause: Callable[[str], None],
+    held: HeldBack | None = None,
 ) -> tuple[TaskResult, bool]:
     """The result, and whether it came to the step. `pause` is called there, on this thread, with the page's address.
 
-    The evidence is taken after that, and kept under `settings.artifacts`. Raises ValueError or OSError for settings
-    that cannot be met.
+    `held` decides what is not sent; without it, everything is. The evidence is taken after that, and kept under
+    `settings.artifacts`. Raises ValueError or OSError for settings that cannot be met.
     """
     there: list[str] = []
     alone = replace(plan, alternative=None)  # it would run when the replay is over
@@ -86,11 +97,12 @@ def replay(
             there.append(address)
             await caller.call(partial(pause, address))
 
-        harness = Harness(settings, run_id)
+        harness = Harness(settings, run_id) if held is None else CarefulHarness(settings, run_id, held)
         harness.agents = StoppingAgents(settings, Stop(plan.key, index, reached))
         try:
             return await harness.run(alone, caller)
         finally:
+            asyncio.get_running_loop().set_exception_handler(_forget)
             await harness.close()
 
     loop = LoopThread()

@@ -22,24 +22,31 @@ def lines(found: FailedTasks, causes: Sequence[Cause], width: int) -> Iterator[s
     """What the run comes to, then a line for each cause."""
     yield _headline(found, causes)
     code = max((len(cause.code or "-") for cause in causes), default=0)
-    for cause in causes:
+    for cause in sorted(causes, key=lambda each: not each.judged):
         start = f"{cause.count:>4}  {printable(cause.code) or '-':<{code}}  "
         rest = f"  [{tasks(cause)}]{_new(cause)}  look: {first_look(cause)}"
         room = min(WIDEST, max(NARROWEST, width - len(start) - len(rest)))
-        yield f"{start}{shortened(cause.what, room)}{rest}"
+        what = cause.what if cause.judged else f"not judged: {cause.what}"
+        yield f"{start}{shortened(what, room)}{rest}"
 
 
 def _headline(found: FailedTasks, causes: Sequence[Cause]) -> str:
-    failed = len(found.troubles)
+    failed = sum(cause.count for cause in causes if cause.judged)
     run = f"run {printable(found.run)}: " if found.run else ""
-    of = "" if found.tasks is None else f" of {found.tasks} tasks"
-    expected = f"; {found.expected} failed as expected" if found.expected else ""
+    of = "" if found.tasks is None else f" of {found.tasks} task{'' if found.tasks == 1 else 's'}"
     if not failed:
-        return f"{run}nothing failed{of}{expected}"
+        return f"{run}nothing failed{of}{_beside(found, causes)}"
     new = sum(cause.new for cause in causes)
     newly = f", {new} of them newly" if new else ""
-    several = "1 cause" if len(causes) == 1 else f"{len(causes)} causes"
-    return f"{run}{failed}{of} failed{newly}: {several}{expected}"
+    several = sum(cause.judged for cause in causes)
+    return f"{run}{failed}{of} failed{newly}: {several} cause{'' if several == 1 else 's'}{_beside(found, causes)}"
+
+
+def _beside(found: FailedTasks, causes: Sequence[Cause]) -> str:
+    """What counts as no failure."""
+    unjudged = sum(cause.count for cause in causes if not cause.judged)
+    counts = {"failed as expected": found.expected, "not judged": unjudged}
+    return "".join(f"; {count} {words}" for words, count in counts.items() if count)
 
 
 def tasks(cause: Cause) -> str:
@@ -60,7 +67,8 @@ def document(found: FailedTasks, causes: Sequence[Cause]) -> Mapping[str, Any]:
     return {
         "run": found.run,
         "tasks": found.tasks,
-        "failed": len(found.troubles),
+        "failed": sum(cause.count for cause in causes if cause.judged),
+        "not_judged": sum(cause.count for cause in causes if not cause.judged),
         "failed_as_expected": found.expected,
         "causes": [_of_cause(cause) for cause in causes],
         "notes": list(found.notes),
@@ -71,6 +79,7 @@ def _of_cause(cause: Cause) -> Mapping[str, Any]:
     return {
         "count": cause.count,
         "new": cause.new,
+        "judged": cause.judged,
         "code": cause.code or None,
         "codes": dict(cause.codes),
         "what": cause.what,

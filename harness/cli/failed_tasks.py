@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import compress
 from pathlib import Path
 
 from harness.cli.kept import Kept, UnreadableReportError, latest, read_kept
 from harness.history import HistoryError, load_run, task_points
+from harness.history.flakiness import passed_last
 from harness.history.record import RunRecord
 from harness.report import ErrorReport
+from harness.reporting.names import shown_path
 from harness.reporting.task_record import site_of
+from harness.reporting.visible import printable
 from harness.triage import Trouble, troubles
+
+_RUN = re.compile(r"([0-9]{8}T[0-9]{6})-[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ def _passed_before(root: Path, run: RunRecord) -> frozenset[str]:
     except HistoryError:
         return frozenset()
     before = {nodeid: [each for each in found if each.run != run.run] for nodeid, found in points.items()}
-    return frozenset(nodeid for nodeid, found in before.items() if found and found[-1].outcome == "passed")
+    return passed_last(before)
 
 
 def of_directories(root: Path) -> FailedTasks:
@@ -53,12 +61,40 @@ def of_directories(root: Path) -> FailedTasks:
     read = [_read(folder) for folder in latest(root)]
     found = [each for each in read if isinstance(each, Kept)]
     notes = [each for each in read if isinstance(each, str)]
-    run = max((each.run for each in found), default="")
-    own = [each for each in found if each.run == run]
-    if older := len(found) - len(own):
+    believed, others = _believed(found)
+    notes += map(_no_run, others)
+    run = max((each.run for each in believed), default="")
+    own = [each for each in believed if each.run == run]
+    if older := len(believed) - len(own):
         notes.append(f"{older} of earlier runs left out: `harness show` lists them")
     failed = tuple(_trouble(each) for each in own if not each.report.expected)
     return FailedTasks(run, failed, None, len(own) - len(failed), tuple(notes))
+
+
+def _believed(found: Sequence[Kept]) -> tuple[Sequence[Kept], Sequence[Kept]]:
+    """Those whose manifest names what may be a run, and the others; where none does, they are all there is."""
+    now = datetime.now(UTC)
+    named = [_may_be_a_run(each.run, now) for each in found]
+    if not any(named):
+        return found, ()
+    return tuple(compress(found, named)), tuple(
+        each for each, is_named in zip(found, named, strict=True) if not is_named
+    )
+
+
+def _may_be_a_run(name: str, now: datetime) -> bool:
+    """Whether it is called as runs are (plan.new_run_id), and not of a time to come, as far as clocks agree."""
+    if (found := _RUN.fullmatch(name)) is None:
+        return False
+    try:
+        began = datetime.strptime(found[1], "%Y%m%dT%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return began <= now + timedelta(hours=1)
+
+
+def _no_run(kept: Kept) -> str:
+    return printable(f"left out: {shown_path(kept.folder)}: its manifest names {kept.run!r}, which is no run that was")
 
 
 def _read(folder: Path) -> Kept | str:

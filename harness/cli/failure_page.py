@@ -29,8 +29,8 @@ def headline(report: ErrorReport) -> str:
 
 def _where(report: ErrorReport) -> str:
     total = report.metrics.steps_total if report.metrics else None
-    if report.code == "INCOMPLETE":
-        return "at the end"
+    if report.code in ("INCOMPLETE", "WORKER_CRASHED"):
+        return "at the end" if report.code == "INCOMPLETE" else "at an unknown step"
     if choosing(report):
         return f"while choosing step {report.step_index}"
     if report.step_index < 0:

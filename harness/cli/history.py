@@ -73,7 +73,10 @@ def show(
 
 @app.command()
 def compare(
-    old: Annotated[str, typer.Argument(help="A run, as in `show`.")] = "last-1",
+    old: Annotated[
+        str | None,
+        typer.Argument(help="A run, as in `show`; default: the one before, or the newest that ran half of the tasks."),
+    ] = None,
     new: Annotated[str, typer.Argument(help="A later one.")] = "last",
     project: Project = None,
     as_json: AsJson = False,

@@ -15,6 +15,7 @@ from harness.history.comparison import Comparison, Flakiness, Timing, Verdict
 from harness.history.durations import FEWEST
 from harness.history.flakiness import Flaky, Rate
 from harness.history.record import Execution, RunRecord, RunSummary, TaskPoint
+from harness.history.running import still_running
 
 _NARROWEST, _IN_A_PIPE = 60, 10_000
 _NUMBERS = {"passed", "failed", "skipped", "flaky", "healed", "seconds", "retries", "runs", "flips", "executions"}
@@ -38,7 +39,7 @@ def run_lines(runs: Sequence[RunSummary]) -> Iterator[Table | str]:
     """A row for each run, the newest first."""
     head = ("run", "began", "ended", "seconds", "passed", "failed", "skipped", "flaky", "healed", "retries", "commit")
     rows = [
-        (each.run, _when(each.started), each.ending, f"{each.seconds:.1f}", each.passed, each.failed, each.skipped,
+        (each.run, _when(each.started), _ended(each), f"{each.seconds:.1f}", each.passed, each.failed, each.skipped,
          each.flaky, each.healed, each.retries, _commit(each.commit, each.branch))
         for each in runs
     ]  # fmt: skip
@@ -46,9 +47,14 @@ def run_lines(runs: Sequence[RunSummary]) -> Iterator[Table | str]:
     yield from (f"{each.run}: {each.note}" for each in runs if each.note)
 
 
+def _ended(each: RunSummary) -> str:
+    return still_running(each.passed + each.failed + each.skipped) if each.running else each.ending
+
+
 def single_run_lines(run: RunRecord) -> Iterator[Table | str]:
     """What is known of the run, and its tasks; those that failed first."""
-    ended = run.ending if run.exit_status is None else f"{run.ending}, exit code {run.exit_status}"
+    ended = still_running(len(run.last)) if run.running else run.ending
+    ended += "" if run.exit_status is None else f", exit code {run.exit_status}"
     yield f"run {run.run}: {_when(run.started)}, {run.seconds:.1f} s, {ended}"
     facts = {
         "note": run.note,
@@ -67,7 +73,7 @@ def single_run_lines(run: RunRecord) -> Iterator[Table | str]:
 
 def comparison_lines(found: Comparison) -> Iterator[Table | str]:
     """Only what there is something to say of."""
-    yield f"{found.old} -> {found.new}"
+    yield f"{found.old} -> {found.new}{f' ({found.why})' if found.why else ''}"
     yield from _verdicts("newly failing", found.newly_failing)
     yield from _verdicts("fixed", found.fixed)
     yield from _verdicts("still failing", found.still_failing)
@@ -75,7 +81,8 @@ def comparison_lines(found: Comparison) -> Iterator[Table | str]:
     yield from _listed("faster", map(_timing, found.faster))
     yield from _listed(f"another time, and too few runs to say ({FEWEST} are needed)", map(_timing, found.undecided))
     yield from _listed("flakier", map(_flakier, found.flakier))
-    yield from _listed("new tasks", found.new_tasks)
+    yield from _listed("new tasks", (f"{each.outcome}  {_verdict(each)}" for each in found.new_tasks))
+    yield from _verdicts("not judged (cut off from outside)", found.not_judged)
     yield from _listed("not run (removed, or not selected)", found.not_run)
     if not found.different:
         yield "no difference that the history's spread does not explain"

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -45,13 +45,14 @@ def replay(
 
     With --headed the window stays open until Enter or Ctrl-C; without it, what the page looks like is kept.
     The task runs as its file says now, in a fresh world, with its own faults. Steps that write do so again: they are
-    named, and where this project does not serve the site, --yes is asked for. What is seen goes to .harness/replay.
+    named; to sites that this project does not serve only --yes sends them. What is seen goes to .harness/replay.
     Exit code 1 when the task fails before it comes to the step.
 
     Example: harness replay B1-2025-001 --headed
     """
     from harness.cli.breakpoint import replay as replayed
-    from harness.cli.replayed import place, plan_of, stop_index
+    from harness.cli.held_back import HeldBack
+    from harness.cli.replayed import own_hosts, place, plan_of, stop_index
 
     kept = the_failure(task, run, artifacts, "harness replay")
     settings = _settings(headed)
@@ -59,14 +60,14 @@ def replay(
     plan = plan_of(kept, settings, run_id)
     index = stop_index(kept, plan, step)
     _announce(plan, index, settings, yes)
+    held, pause = None if yes else HeldBack(own_hosts(settings)), _Pause(headed, place(plan, index))
     try:
-        result, stopped = replayed(plan, settings, run_id, index, _Pause(headed, place(plan, index)))
+        result, stopped = replayed(plan, settings, run_id, index, pause, held)
     except (ValueError, OSError) as error:
         fail(str(error))
-    if as_json:
-        typer.echo(json.dumps(_document(result, plan, index, stopped), indent=2, ensure_ascii=False))
-    else:
-        _tell(result, plan, stopped)
+    _tell_held_back(held.found if held else (), plan)
+    document = _document(result, plan, index, stopped) if as_json else None
+    _tell(result, plan, stopped) if document is None else typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
     if not stopped:
         raise typer.Exit(1)
 
@@ -115,6 +116,12 @@ class _Pause:
             sys.stdin.readline()
         except KeyboardInterrupt:
             typer.echo("", err=True)
+
+
+def _tell_held_back(requests: Sequence[str], plan: Plan) -> None:
+    for request in requests:
+        shown = printable(Redactor(plan.secrets).text(request))
+        typer.echo(f"not sent: {shown}: not served by this project; --yes sends it", err=True)
 
 
 def _tell(result: TaskResult, plan: Plan, stopped: bool) -> None:

@@ -11,7 +11,7 @@ from harness.cli.ending import fail
 from harness.cli.kept import Kept
 from harness.compile import compile_plan
 from harness.plan import Plan
-from harness.reporting.names import shown_path
+from harness.reporting.names import inside, shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.table import described, shortened
 from harness.reporting.visible import printable
@@ -21,6 +21,8 @@ from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 
+SUFFIXES = (".yaml", ".yml", ".json")
+"""Of files of tasks."""
 LONGEST = 100
 """Characters of a step."""
 
@@ -39,14 +41,20 @@ def plan_of(kept: Kept, settings: Settings, run_id: str) -> Plan:
 
 def _task(kept: Kept, root: Path) -> Loaded:
     report = kept.report
-    places = [place for place in (Path(report.source), root / report.source) if report.source and place.is_file()]
+    places = [place for place in (Path(report.source), root / report.source) if _is_task_file(place, root)]
     if not places:
-        fail(f"the file of {report.task_id} is not here: {report.source or 'its report names none'}")
+        named = report.source or "its report names none"
+        fail(printable(f"the file of {report.task_id} is not here: {named}; a task file of the project is meant"))
     cases = expand(load_file(places[0], needs_steps=False))
     found = next((case for case in cases if case.spec.task_id == report.task_id), None)
     if found is None:
         fail(f"{shown_path(places[0])} has no task {report.task_id!r} any more")
     return found
+
+
+def _is_task_file(place: Path, root: Path) -> bool:
+    """What a report names may be anything: a directory of artifacts can come from elsewhere."""
+    return place.suffix in SUFFIXES and place.is_file() and inside(root, place)
 
 
 def stop_index(kept: Kept, plan: Plan, step: int | None) -> int:
@@ -75,9 +83,14 @@ def shown(plan: Plan, index: int) -> str:
     return printable(Redactor(plan.secrets).text(shortened(f"{index} {step.act} {described(step)}", LONGEST)))
 
 
+def own_hosts(settings: Settings) -> frozenset[str]:
+    """What the project serves itself."""
+    return frozenset(host.lower() for service in settings.services.values() for host in service.hosts)
+
+
 def foreign_hosts(plan: Plan, index: int, settings: Settings) -> tuple[str, ...]:
     """Where it goes that no service of the project serves: there, a world of its own may mean nothing."""
-    own = {host.lower() for service in settings.services.values() for host in service.hosts}
+    own = own_hosts(settings)
     return tuple(host for host in dict.fromkeys(_hosts(plan, index, settings)) if host not in own)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import webbrowser
 from functools import partial
@@ -54,11 +55,24 @@ def report(
         fail(str(error))
     typer.echo(_document(built) if as_json else "\n".join(_lines(built)))
     if serve is not None or (open_ and not single_file):
-        serve_folder(output, serve or 0, say, webbrowser.open if open_ else lambda _address: None)
+        try:
+            serve_folder(output, serve or 0, say, webbrowser.open if open_ else lambda _address: None)
+        except OSError as error:
+            fail(_unserved(serve or 0, error))
     elif open_:
         webbrowser.open(built.index.absolute().as_uri())
     elif not (single_file or as_json):
         typer.echo("look at it with: harness report --open   (it needs http; --single-file does not)")
+
+
+def _unserved(port: int, error: OSError) -> str:
+    """The report is there all the same."""
+    if error.errno != errno.EADDRINUSE:
+        return f"the report is built, and cannot be served on port {port}: {error.strerror or error}"
+    from harness.services.listener import describe_listener
+
+    taken = f"port {port} of 127.0.0.1 is taken by {describe_listener(port)}"
+    return f"the report is built, and not served: {taken}; choose another, or --serve 0 for any that is free"
 
 
 def _document(built: Report) -> str:
@@ -66,6 +80,7 @@ def _document(built: Report) -> str:
         "report": str(built.index),
         "results": built.results,
         "left_out": list(built.left_out),
+        "notes": list(built.notes),
         "allure": built.allure,
     }
     return json.dumps(facts, ensure_ascii=False, indent=2)
@@ -76,6 +91,7 @@ def _lines(built: Report) -> list[str]:
     told = [f"left out: {shown(line)}" for line in built.left_out[:TOLD]]
     more = len(built.left_out) - TOLD
     told += [f"left out: {more} more (--json names them)"] if more > 0 else []
+    told += [f"note: {shown(line)}" for line in built.notes]
     return [*told, f"report: {built.index} ({built.results} results, Allure {built.allure})"]
 
 

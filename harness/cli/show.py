@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shlex
 import shutil
@@ -76,9 +77,18 @@ def _print(document: Mapping[str, Any]) -> None:
 
 
 def _last_run() -> str | None:
-    """Its name; None where there was none, or its record cannot be read."""
+    """Its name, also when it was killed; None where there was none, or its record cannot be read."""
+    from harness.history import HistoryError, recent_runs
+
     try:
-        found = load_last_run(settings_at(Path.cwd()).root / LAST_RUN)
+        root = settings_at(Path.cwd()).root
+    except ValueError:
+        return None
+    with contextlib.suppress(HistoryError):
+        if runs := recent_runs(root, 1):
+            return runs[0].run
+    try:
+        found = load_last_run(root / LAST_RUN)
     except ValueError:
         return None
     return found.run if found else None

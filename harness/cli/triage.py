@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +22,9 @@ ROOMY = 180
 
 
 def triage(
-    run: Annotated[str, typer.Option(help="last, last-1 (the one before), or the id of a run.")] = "last",
+    run: Annotated[
+        str, typer.Option(help="last, last-1 (the one before), an id, or the beginning of one.", metavar="RUN")
+    ] = "last",
     artifacts: Annotated[
         Path | None, typer.Option(help="A folder with artifact directories, in place of the history.")
     ] = None,
@@ -63,9 +66,18 @@ def _found(settings: Settings, run: str, artifacts: Path | None) -> FailedTasks:
             fail(f"{artifacts}: there is no such folder")
         return of_directories(artifacts)
     try:
-        return of_history(settings.root, run)
+        return _at_work(of_history(settings.root, run), settings)
     except HistoryError as error:
         kept = of_directories(settings.artifacts)
         if run != "last" or not kept.run:
             fail(str(error))
         return kept
+
+
+def _at_work(found: FailedTasks, settings: Settings) -> FailedTasks:
+    """Of a run whose process is alive that is said, in place of how it ended. Raises HistoryError."""
+    from harness.history import load_run
+    from harness.history.running import still_running
+
+    running = load_run(settings.root, found.run).running
+    return replace(found, notes=(still_running(found.tasks or 0),)) if running else found

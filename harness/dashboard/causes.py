@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ _TELLING = frozenset({"service-status", "circuit-state-change", "invariant-viola
 _BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=1)
 _LONGEST = timedelta(seconds=60)
 """What was told so long before a failure is not its cause, in a task that takes long."""
+_NEEDS = re.compile(r"depends on (.+), which ")
+"""As pytest is told why a task is skipped."""
 _AROUND, _TITLE = 3, 180
 
 Look = Callable[[TaskRecord], Found]
@@ -60,11 +63,22 @@ def causes(
             first=len(groups) > 1 and _moment(group, run) == earliest,
             faulted=_faulted(first.record),
             around=tuple(_around(first.record, run.happenings)),
+            skipped=tuple(_skipped({each.task_id for each in ordered}, run)),
             occurrences=tuple(
                 occurrence(each, look(each.record) if each.record else Found(), since(run, points.get(each.nodeid, ())))
                 for each in ordered
             ),
         )
+
+
+def _skipped(failed_ids: set[str], run: RunRecord) -> Iterator[str]:
+    """In the order of the run, in which a task comes after what it depends on; those that these hold up, too."""
+    stopped = set(failed_ids)
+    for each in run.last:
+        needed = _NEEDS.search(each.reason) if each.outcome == "skipped" else None
+        if needed and needed[1] in stopped:
+            stopped.add(each.task_id)
+            yield each.task_id
 
 
 def _faulted(record: TaskRecord | None) -> bool:

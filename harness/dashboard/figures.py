@@ -10,6 +10,7 @@ from harness.dashboard.view import Rate, SlowStep, ThresholdState
 from harness.failure import Family
 from harness.history.record import RunRecord
 from harness.reporting.metrics import error_metrics
+from harness.reporting.table import place
 from harness.reporting.task_record import TaskRecord
 from harness.resilience.thresholds import THRESHOLDS, Unit
 
@@ -91,7 +92,7 @@ def slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
     every = (
         SlowStep(
             task_id=record.task_id,
-            step=f"{line.index} {line.act} {line.target}".strip() if line.index >= 0 else f"{line.act} {line.target}",
+            step=f"{place(line.index, record.steps_total)} {line.act} {line.target}".strip(),
             seconds=line.seconds,
             attempts=len(line.attempts),
             passed=line.passed,

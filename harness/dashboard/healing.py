@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import yaml
-from pydantic import JsonValue
 
 from harness.dashboard.view import Flaky, Healed
 from harness.failure import CATALOG, Family
@@ -15,9 +14,8 @@ from harness.history import flaky_tasks
 from harness.history.record import Execution, RunRecord, TaskPoint
 from harness.reporting.table import shortened
 from harness.reporting.task_record import TaskRecord
+from harness.triage.healings import Healing, healings
 
-Warned = Mapping[str, JsonValue]
-_HEALED = "fallback_selector_used"
 _CHECKPOINT = "checkpoints: [0]   # or the last step that is safe to go back to"
 _CHANGES: Mapping[Family, tuple[str, ...]] = {
     Family.ELEMENT: ("on_element_not_found: {strategy: wait_and_retry, wait_seconds: 20}",),
@@ -30,33 +28,29 @@ _CHANGES: Mapping[Family, tuple[str, ...]] = {
 
 
 def healed(records: Sequence[TaskRecord]) -> list[Healed]:
-    """One for each pair of selectors, the one with most places first. What a task declares is left out."""
-    found: dict[tuple[str, str], list[tuple[TaskRecord, Warned]]] = {}
-    for record in records:
-        for warning in record.warnings:
-            if warning.get("type") == _HEALED and not (_own_match(warning) or _HEALED in record.declared):
-                pair = str(warning.get("original_selector")), str(warning.get("successful_fallback"))
-                found.setdefault(pair, []).append((record, warning))
-    each = (_healed(original, used, those) for (original, used), those in found.items())
-    return sorted(each, key=lambda one: -len(one.places))
+    """One for each pair of selectors: those to be changed first, of them the one with most places."""
+    found: dict[tuple[str, str, str], list[Healing]] = {}
+    for each in (healing for record in records for healing in healings(record)):
+        found.setdefault((each.original, each.used, each.settled), []).append(each)
+    return sorted(map(_healed, found.values()), key=lambda one: (bool(one.settled), -len(one.places)))
 
 
-def _healed(original: str, used: str, those: Sequence[tuple[TaskRecord, Warned]]) -> Healed:
-    places = dict.fromkeys(_place(record, warning) for record, warning in those)
-    record, warning = those[0]
-    acts = (line.act for line in record.steps if line.index == warning.get("step_index"))
-    role, name = warning.get("role"), warning.get("name")
+def _healed(those: Sequence[Healing]) -> Healed:
+    first = those[0]
+    acts = (line.act for line in first.record.steps if line.index == first.warning.get("step_index"))
+    role, name = first.warning.get("role"), first.warning.get("name")
     return Healed(
-        original=original,
-        used=used,
+        original=first.original,
+        used=first.used,
         what=f"{role} {name!r}" if role and name else str(role or ""),
-        places=tuple(places),
-        change=_selector_change(next(acts, ""), original, used),
+        places=tuple(dict.fromkeys(map(_place, those))),
+        settled=first.settled,
+        change="" if first.settled else _selector_change(next(acts, ""), first.original, first.used),
     )
 
 
-def _place(record: TaskRecord, warning: Warned) -> str:
-    return f"{record.source or record.task_id}, step {warning.get('step_index')}"
+def _place(each: Healing) -> str:
+    return f"{each.record.source or each.record.task_id}, step {each.warning.get('step_index')}"
 
 
 def _selector_change(act: str, original: str, used: str) -> str:
@@ -67,13 +61,6 @@ def _selector_change(act: str, original: str, used: str) -> str:
 def _quoted(text: str) -> str:
     """As YAML takes it, on one line."""
     return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=float("inf")).strip()
-
-
-def _own_match(warning: Warned) -> bool:
-    """`use_first` and `use_visible` take one of the selector's own matches: nothing is to be changed."""
-    original, used = str(warning.get("original_selector")), str(warning.get("successful_fallback"))
-    own = used.removesuffix(" >> nth=0")
-    return own != used and ("${" in original or own.removesuffix(" >> visible=true") == original)
 
 
 def flaky(run: RunRecord, points: Mapping[str, Sequence[TaskPoint]]) -> list[Flaky]:
@@ -88,7 +75,7 @@ def flaky(run: RunRecord, points: Mapping[str, Sequence[TaskPoint]]) -> list[Fla
 def earlier(run: RunRecord, points: Sequence[TaskPoint]) -> list[TaskPoint]:
     """Those of runs before this one in which the task passed or failed, oldest first."""
     before = (each for each in points if each.run != run.run and each.started < run.started)
-    return [each for each in before if each.outcome in ("passed", "failed")]
+    return [each for each in before if each.judged and each.outcome in ("passed", "failed")]
 
 
 def _point(run: RunRecord, executions: Sequence[Execution]) -> TaskPoint:
@@ -105,7 +92,7 @@ def _point(run: RunRecord, executions: Sequence[Execution]) -> TaskPoint:
 
 
 def _flaky(found: FlakyTask, executions: Sequence[Execution], points: Sequence[TaskPoint]) -> Flaky:
-    last, judged = executions[-1], [each for each in points if each.outcome != "skipped"]
+    last, judged = executions[-1], [each for each in points if each.judged]
     again = [each.record.code for each in executions[:-1] if each.record and each.record.code]
     codes = Counter([each.code for each in judged if each.code] + again)
     low, high = found.rate.interval

@@ -13,6 +13,7 @@ from harness.dashboard.text import amount
 from harness.dashboard.timeline import begun, seconds_of, status, timeline
 from harness.dashboard.view import Cause, Counts, Dashboard, Flaky, Link, TaskRow
 from harness.history.record import Execution, RunRecord, RunSummary, TaskPoint
+from harness.history.running import still_running
 from harness.reporting.table import shortened
 
 _NOTE = 200
@@ -37,6 +38,7 @@ def dashboard(
         started=run.started,
         seconds=round(line.seconds, 1),
         ending=run.ending,
+        running=run.running,
         verdict=_verdict(run, counts, len(found)),
         notices=tuple(_notices(run, found)),
         counts=counts,
@@ -107,13 +109,13 @@ def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
     """The one line to read when there is time for one."""
     if not counts.total:
         return "No task was run"
+    so_far = "" if run.ending == "finished" else " so far"
     if counts.failed:
         why = "one cause" if causes_found == 1 else f"{causes_found} causes"
-        return f"{counts.failed} of {counts.total} tasks failed, of what looks like {why}"
+        return f"{counts.failed} of {counts.total} tasks failed{so_far}, of what looks like {why}"
     left = f", {counts.skipped} skipped" if counts.skipped else ""
     if counts.skipped == counts.total:
         return f"All {counts.total} tasks were skipped"
-    so_far = "" if run.ending == "finished" else " so far"
     return f"Nothing failed{so_far}: {counts.passed + counts.expected} of {counts.total} tasks passed{left}"
 
 
@@ -121,7 +123,9 @@ def _notices(run: RunRecord, found: Sequence[Cause]) -> list[str]:
     notices = []
     if run.ending == "interrupted":
         notices.append("The run was interrupted: tasks that it did not come to are not here.")
-    if run.ending == "unfinished":
+    if run.running:
+        notices.append(f"The run is {still_running(len(run.last))}: this is what it has written.")
+    elif run.ending == "unfinished":
         why = run.note or "its process died, or it still goes on; this is what it had written"
         notices.append(f"The run has no end: {why}.")
     elif run.note:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise, takewhile
 
 from harness.dashboard.evidence import Found
@@ -21,6 +21,7 @@ FLIPS = 3
 """Passed, failed, passed was a defect that was mended; once more is chance, as `flaky_tasks` has it."""
 _VALUE, _DIFF = 600, 1500
 """Characters of a compared value and of a diff."""
+_AS_ABOVE = "FAILED - as above"
 NO_RECORD = "It failed, and left no record of why: see pytest's own output."
 NO_FAILURE = "It ended well, though its `expect` declares a failure."
 
@@ -41,8 +42,8 @@ def occurrence(execution: Execution, found: Found, since: str) -> Occurrence:
         seconds=record.seconds,
         worker=execution.worker,
         since=since,
-        attempts=tuple(_attempt(each, record) for each in failing.attempts) if failing else (),
-        before=tuple(map(_step, earlier)),
+        attempts=tuple(_attempts(failing, record)) if failing else (),
+        before=tuple(_step(each, record) for each in earlier),
         comparison=_comparison(found.report),
         url=(context.url or "") if context else "",
         console=context.browser_console_logs[-CONSOLE:] if context else (),
@@ -58,9 +59,12 @@ def where(record: TaskRecord, failing: StepLine | None) -> str:
     """`step 4 (of 0-22): click #pay`."""
     if record.step_index is None:
         return ""
+    if record.code == "WORKER_CRASHED":
+        return "at an unknown step"
     words = {"pre": "before the first step", "end": "at the success criteria"}
     known = place(record.step_index, record.steps_total)
-    text = words.get(known) or numbered(record.step_index, record.steps_total)
+    only = f"step {known}, the only one"
+    text = words.get(known) or (only if record.steps_total == 1 else numbered(record.step_index, record.steps_total))
     done = f"{failing.act} {failing.target}".strip() if failing else ""
     return f"{text}: {done}" if done else text
 
@@ -94,19 +98,24 @@ def _steps(record: TaskRecord) -> tuple[StepLine | None, Sequence[StepLine]]:
     return failing, record.steps[max(0, until - BEFORE) : until]
 
 
+def _attempts(failing: StepLine, record: TaskRecord) -> Iterator[str]:
+    """Nothing for a single one of which the message says all."""
+    told = [_attempt(each, record) for each in failing.attempts]
+    return iter(told if len(told) > 1 or not "".join(told).endswith(_AS_ABOVE) else ())
+
+
 def _attempt(attempt: AttemptLine, record: TaskRecord) -> str:
     """What the message says already is not said again."""
     outcome = attempt.note or ("SUCCESS" if attempt.passed else f"FAILED - {attempt.code}")
     if record.message:
-        outcome = outcome.replace(f"FAILED - {record.message}", "FAILED - as above")
+        outcome = outcome.replace(f"FAILED - {record.message}", _AS_ABOVE)
     return f"at {attempt.t:.1f} s, {attempt.seconds:.1f} s long: {outcome}"
 
 
-def _step(step: StepLine) -> str:
+def _step(step: StepLine, record: TaskRecord) -> str:
     state = "skipped" if step.skipped else "ok" if step.passed else "failed"
     tries = f", {len(step.attempts)} attempts" if len(step.attempts) > 1 else ""
-    index = "pre" if step.index < 0 else step.index
-    return f"{index} {step.act} {step.target} ({state}, {step.seconds:.1f} s{tries})"
+    return f"{place(step.index, record.steps_total)} {step.act} {step.target} ({state}, {step.seconds:.1f} s{tries})"
 
 
 def _comparison(report: ErrorReport | None) -> Comparison | None:

@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.dashboard import plots
-from harness.dashboard.text import amount, duration, shown
+from harness.dashboard.text import amount, duration, shown, with_code
 from harness.dashboard.view import Dashboard
 
 IN_FULL, PLACES, UNSTEADY, LANES = 12, 6, 30, 40
@@ -67,6 +67,6 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(duration=duration, amount=amount, argument=shlex.quote)
+    environment.filters.update(duration=duration, amount=amount, argument=shlex.quote, with_code=with_code)
     environment.globals.update(in_full=IN_FULL, most_places=PLACES, most_unsteady=UNSTEADY, most_lanes=LANES)
     return environment

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from markupsafe import Markup
@@ -28,9 +29,10 @@ Series = Mapping[str, Sequence[float | None]]
 
 def outcomes(trend: Sequence[RunSummary]) -> Markup:
     series = {
-        "passed": [each.passed for each in trend],
+        "passed": [each.passed - each.expected for each in trend],
         "failed": [each.failed for each in trend],
         "skipped": [each.skipped for each in trend],
+        "failed as declared": [each.expected for each in trend],
     }
     return _trend("StackedBar", "Tasks passed, failed and skipped in each run", trend, series, order_min=0)
 
@@ -61,10 +63,20 @@ def recoveries(found: Sequence[Rate]) -> Markup:
 def _trend(kind: Kind, title: str, trend: Sequence[RunSummary], series: Series, **options: Any) -> Markup:
     if not trend:
         return Markup("")
-    labels = [f"{each.started:%m-%d %H:%M}" for each in trend]
-    every = -(-len(labels) // _LABELS)
-    options["x_labels_major"] = labels[::-1][::every]  # the last one is the run that the page is about
+    labels, options["x_labels_major"] = _times([each.started for each in trend])
     return _drawn(kind, title, labels, series, show_minor_x_labels=False, margin_right=26, **options)
+
+
+def _times(began: Sequence[datetime]) -> tuple[list[str], list[str]]:
+    """One for each run, and those of them that are written: every n-th, up to the last, which the page is about.
+
+    pygal knows them by their text, so one that is not written has seconds: several runs of a minute are no label each.
+    """
+    short = "%H:%M" if len({each.date() for each in began}) == 1 else "%m-%d %H:%M"
+    every = -(-len(began) // _LABELS)
+    written = [(len(began) - 1 - place) % every == 0 for place in range(len(began))]
+    labels = [f"{each:{short if shown else '%m-%d %H:%M:%S'}}" for each, shown in zip(began, written, strict=True)]
+    return labels, [label for label, shown in zip(labels, written, strict=True) if shown]
 
 
 def _rows(title: str, found: Mapping[str, int] | Mapping[str, float], **options: Any) -> Markup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
@@ -23,6 +23,15 @@ def shown(value: Any) -> Any:
     if value is None:
         return ""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def with_code(text: str) -> Markup:
+    """What stands between backticks, as code; the rest escaped as it is."""
+    parts = visible(text).split("`")
+    if len(parts) % 2 == 0:  # one too many: it is none
+        return escape(visible(text))
+    marks = [Markup("<code>{}</code>"), Markup("{}")]
+    return Markup("").join(marks[place % 2 - 1].format(part) for place, part in enumerate(parts))
 
 
 def duration(seconds: float) -> str:

@@ -73,6 +73,7 @@ class Cause(Part):
     faulted: bool = Field(False, description="Faults were injected into these tasks, and struck.")
     around: tuple[str, ...] = Field((), description="Services, circuits, thresholds shortly before its first failure.")
     occurrences: tuple[Occurrence, ...]
+    skipped: tuple[str, ...] = Field((), description="Ids of tasks that did not run because of it.")
 
 
 class Rate(Part):
@@ -149,7 +150,8 @@ class Healed(Part):
     used: str
     what: str = Field("", description="Role and name of the element that was used.")
     places: tuple[str, ...] = Field(description="Files and steps.")
-    change: str = Field(description="The proposed change of the file, as YAML.")
+    change: str = Field(description="The proposed change of the file, as YAML; empty when there is none to propose.")
+    settled: str = Field("", description="Why nothing is to be changed: a fault that was injected, say.")
 
 
 class Flaky(Part):
@@ -203,6 +205,7 @@ class Dashboard(Part):
     started: datetime
     seconds: float
     ending: Ending
+    running: bool = Field(False, description="Its process was alive when the page was made.")
     verdict: str
     notices: tuple[str, ...] = Field((), description="What the reader must know of the run or of this page.")
     counts: Counts

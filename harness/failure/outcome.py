@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,7 +69,13 @@ class Failure:
 
     @property
     def hint(self) -> str:
-        return self.advice or self.row.hint
+        """What to do; what the page has instead of what was looked for comes first."""
+        return self.advice or f"{_meant(self.details.get('similar', ()))}{self.row.hint}"
+
+
+def _meant(similar: Sequence[str]) -> str:
+    """`Did you mean #a or #b? `; empty when nothing is near."""
+    return f"Did you mean {' or '.join(map(str, similar))}? " if similar else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ _UNFINISHED = "SELECT * FROM runs WHERE ending = 'unfinished' AND note = '' AND 
 def note_abandoned(database: sqlite3.Connection, root: Path) -> None:
     """In a transaction of the caller's. Of processes of other machines nothing can be said."""
     for row in database.execute(_UNFINISHED).fetchall():
-        process = Process(row["pid"], row["host"], row["process_started"])
+        process = Process.of_row(row)
         if process.gone:
             run = RunRecord.model_validate_json(row["document"])
             note = f"its process (pid {process.pid}) is gone; what it had done until then is kept"

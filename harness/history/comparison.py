@@ -26,6 +26,7 @@ class _Of(BaseModel):
 class Verdict(_Of):
     """How a task ended in the new run, and how it had ended before."""
 
+    outcome: str = Field(description="In the new run: passed, failed, skipped, rerun.")
     before: str = Field(description="Its outcome in the old run, or the last one before: passed, failed; new.")
     code: str | None = None
     message: str = ""
@@ -54,6 +55,7 @@ class Comparison(BaseModel):
 
     old: str
     new: str
+    why: str = Field("", description="Why the old one was chosen, where nobody named it and it is not the one before.")
     newly_failing: tuple[Verdict, ...] = ()
     fixed: tuple[Verdict, ...] = ()
     still_failing: tuple[Verdict, ...] = ()
@@ -63,13 +65,14 @@ class Comparison(BaseModel):
         (), description="Another time, and too few runs to say whether that is usual."
     )
     flakier: tuple[Flakiness, ...] = ()
-    new_tasks: tuple[str, ...] = Field((), description="Node ids that no run had before.")
+    new_tasks: tuple[Verdict, ...] = Field((), description="Those that never ran before, however they ended.")
+    not_judged: tuple[Verdict, ...] = Field((), description="Cut off from outside: that says nothing about the task.")
     not_run: tuple[str, ...] = Field((), description="Node ids of the old run only: removed, or not selected.")
 
     @property
     def different(self) -> bool:
         """What failed then and fails now is no difference."""
-        told = self.model_dump(exclude={"old", "new", "still_failing"})
+        told = self.model_dump(exclude={"old", "new", "why", "still_failing", "not_judged"})
         return any(told.values())
 
 
@@ -82,14 +85,15 @@ def compare(old: RunRecord, new: RunRecord, before: Points, after: Points) -> Co
     return Comparison(
         old=old.run,
         new=new.run,
-        newly_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before != "failed"),
+        newly_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before == "passed"),
         fixed=tuple(v for outcome, v in verdicts if outcome == "passed" and v.before == "failed"),
         still_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before == "failed"),
         slower=tuple(sorted((t for t in timings if t.usual and t.after > t.before), key=_more, reverse=True)),
         faster=tuple(sorted((t for t in timings if t.usual and t.after < t.before), key=_more)),
         undecided=tuple(t for t in timings if t.usual is None),
         flakier=tuple(sorted(_flakier(now.values(), before, after), key=lambda each: not each.significant)),
-        new_tasks=tuple(nodeid for nodeid in now if nodeid not in then and nodeid not in before),
+        new_tasks=tuple(v for outcome, v in verdicts if v.before == "new" and (outcome or _unheard(v, then, before))),
+        not_judged=tuple(v for _, v in verdicts if not now[v.nodeid].judged and v.outcome != "skipped"),
         not_run=tuple(nodeid for nodeid in then if nodeid not in now),
     )
 
@@ -99,8 +103,15 @@ def _more(timing: Timing) -> float:
 
 
 def _judged(each: Execution | TaskPoint | None) -> str:
-    """A task whose rerun did not come about any more has failed; empty for one that was left out."""
-    return {"passed": "passed", "failed": "failed", "rerun": "failed"}.get(each.outcome if each else "", "")
+    """A task whose rerun did not come about any more has failed; empty for one that was left out, or cut off."""
+    if each is None or not each.judged:
+        return ""
+    return "passed" if each.outcome == "passed" else "failed"
+
+
+def _unheard(each: Verdict, then: Mapping[str, Execution], before: Points) -> bool:
+    """Of a task that was skipped: no run had it before."""
+    return each.outcome == "skipped" and each.nodeid not in then and each.nodeid not in before
 
 
 def _verdict(each: Execution, then: Mapping[str, Execution], before: Points) -> Verdict:
@@ -108,7 +119,14 @@ def _verdict(each: Execution, then: Mapping[str, Execution], before: Points) -> 
     earlier = (_judged(point) for point in reversed(before.get(each.nodeid, ())))
     known = _judged(then.get(each.nodeid)) or next(filter(None, earlier), "new")
     code, message = (each.record.code, each.record.message) if each.record else (None, "")
-    return Verdict(nodeid=each.nodeid, task_id=each.task_id, before=known, code=code, message=message or each.reason)
+    return Verdict(
+        nodeid=each.nodeid,
+        task_id=each.task_id,
+        outcome=each.outcome,
+        before=known,
+        code=code,
+        message=message or each.reason,
+    )
 
 
 def _timings(then: Mapping[str, Execution], now: Mapping[str, Execution], before: Points) -> Iterator[Timing]:

@@ -42,8 +42,8 @@ class Flaky(BaseModel):
 
 
 def rate_of(points: Sequence[TaskPoint]) -> Rate | None:
-    """Of all executions in these runs; None without any. Skipped ones say nothing."""
-    judged = [point for point in points if point.outcome != "skipped"]
+    """Of all executions in these runs; None without any. Skipped ones, and those cut off from outside, say nothing."""
+    judged = [point for point in points if point.judged]
     executions = sum(point.executions for point in judged)
     failed = executions - sum(point.outcome == "passed" for point in judged)
     interval = wilson(failed, executions)
@@ -58,8 +58,14 @@ def flaky_tasks(points: Mapping[str, Sequence[TaskPoint]]) -> tuple[Flaky, ...]:
     return tuple(sorted(found, key=lambda each: (-each.rate.interval[0], -each.flips, each.nodeid)))
 
 
+def passed_last(points: Mapping[str, Sequence[TaskPoint]]) -> frozenset[str]:
+    """Node ids of those that passed when something was said of them last."""
+    judged = {nodeid: [point for point in found if point.judged] for nodeid, found in points.items()}
+    return frozenset(nodeid for nodeid, found in judged.items() if found and found[-1].outcome == "passed")
+
+
 def _flaky(nodeid: str, points: Sequence[TaskPoint]) -> Flaky | None:
-    judged = [point for point in points if point.outcome != "skipped"]
+    judged = [point for point in points if point.judged]
     rate = rate_of(judged)
     flips = sum((one.outcome == "passed") != (two.outcome == "passed") for one, two in pairwise(judged))
     rescued = sum(point.outcome == "passed" and point.executions > 1 for point in judged)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import sqlite3
 from dataclasses import dataclass
 
 import psutil
@@ -24,6 +25,16 @@ class Process:
     @staticmethod
     def own() -> Process:
         return Process(os.getpid(), platform.node(), psutil.Process().create_time())
+
+    @staticmethod
+    def of_row(row: sqlite3.Row) -> Process:
+        """The one of a run in the history."""
+        return Process(row["pid"], row["host"], row["process_started"])
+
+    @property
+    def alive(self) -> bool:
+        """Certainly."""
+        return self.pid is not None and self.host == platform.node() and not self.gone
 
     @property
     def gone(self) -> bool:

@@ -12,17 +12,24 @@ from typing import cast
 from harness.history.artifacts import found_again
 from harness.history.file import HistoryError, place_of, reading
 from harness.history.record import Ending, Outcome, RunRecord, RunSummary, TaskPoint
-from harness.history.rows import execution_of, happening_of, run_of
+from harness.history.rows import execution_of, happening_of, is_running, run_of
 from harness.spec.problems import did_you_mean
 
 _NEWEST = "SELECT * FROM runs ORDER BY started DESC, run DESC LIMIT ?"
 _UNTIL = """SELECT runs.* FROM runs, (SELECT started, run FROM runs WHERE run = ?) AS one
     WHERE (runs.started, runs.run) <= (one.started, one.run) ORDER BY runs.started DESC, runs.run DESC LIMIT ?"""
-_LAST = """SELECT e.*, (SELECT COUNT(*) FROM executions AS f WHERE f.run = e.run AND f.nodeid = e.nodeid) AS times
-    FROM executions AS e
+_LAST = """SELECT e.*, (SELECT COUNT(*) FROM executions AS f WHERE f.run = e.run AND f.nodeid = e.nodeid) AS times,
+    COALESCE(failures.expected, 0) AS expected
+    FROM executions AS e LEFT JOIN failures ON failures.execution = e.id
     WHERE e.id IN (SELECT MAX(id) FROM executions WHERE run = ? GROUP BY nodeid) ORDER BY e.id"""
 _PARTS = "SELECT document FROM executions JOIN documents ON execution = id WHERE run = ? ORDER BY id"
 _AROUND = "SELECT document FROM happenings WHERE run = ? ORDER BY position"
+_OVERLAPS = """SELECT runs.run, COUNT(DISTINCT e.nodeid) AS common
+    FROM (SELECT started, run FROM runs WHERE run = ?) AS one
+    JOIN runs ON (runs.started, runs.run) < (one.started, one.run)
+    LEFT JOIN executions AS e ON e.run = runs.run AND e.nodeid IN (SELECT nodeid FROM executions WHERE run = one.run)
+    GROUP BY runs.run ORDER BY runs.started DESC, runs.run DESC"""
+_TASKS = "SELECT COUNT(DISTINCT nodeid) AS tasks FROM executions WHERE run = ?"
 _BACK = re.compile(r"last(?:-([0-9]{1,6}))?")
 
 
@@ -58,6 +65,16 @@ def task_points(root: Path, runs: int = 30, until: str | None = None) -> dict[st
             for each in database.execute(_LAST, (row["run"],)):
                 points.setdefault(each["nodeid"], []).append(_point(row, each))
     return {nodeid: tuple(found) for nodeid, found in points.items()}
+
+
+def overlaps(root: Path, run: str) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """How many tasks a run (by its id) has, and how many of them each earlier run has, the newest first.
+
+    Raises HistoryError.
+    """
+    with reading(place_of(root)) as database:
+        tasks = int(database.execute(_TASKS, (run,)).fetchone()["tasks"])
+        return tasks, tuple((row["run"], row["common"]) for row in database.execute(_OVERLAPS, (run,)))
 
 
 def _row(database: sqlite3.Connection, name: str) -> sqlite3.Row:
@@ -105,6 +122,7 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
         ending=cast("Ending", row["ending"]),
         seconds=round(_seconds(row, _ends(database, row)), 3),
         passed=passed,
+        expected=sum(each["outcome"] == "passed" and each["expected"] for each in last),
         failed=failed,
         skipped=outcomes.count("skipped"),
         flaky=sum(each["outcome"] == "passed" and each["times"] > 1 for each in last),
@@ -115,6 +133,7 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
         error_rate=round(failed / (passed + failed), 4) if passed + failed else None,
         recovery_rate=round(sum(each["recovered"] for each in last) / tried, 4) if tried else None,
         note=row["note"],
+        running=is_running(row),
     )
 
 

@@ -15,6 +15,10 @@ Ending = Literal["finished", "interrupted", "unfinished"]
 """`unfinished`: the process of the run died, or it still goes on."""
 
 
+UNJUDGED = frozenset({"INTERRUPTED", "WORKER_CRASHED"})
+"""Codes of executions that were cut off from outside: they say nothing about their task."""
+
+
 class Execution(BaseModel):
     """One execution of a task in a run; a task that was run again (`--reruns`) has several."""
 
@@ -33,6 +37,12 @@ class Execution(BaseModel):
     @property
     def began(self) -> datetime | None:
         return self.at or (self.record.started if self.record else None)
+
+    @property
+    def judged(self) -> bool:
+        """Whether it says how the task fares: it was not skipped, and not cut off from outside."""
+        code = self.record.code if self.record and self.outcome != "passed" else None
+        return self.outcome != "skipped" and code not in UNJUDGED
 
     @property
     def healed(self) -> bool:
@@ -76,6 +86,7 @@ class RunRecord(BaseModel):
     metrics: dict[str, Any] = Field({}, description="The document of metrics.json.")
     merged_from: tuple[str, ...] = Field((), description="Runs that this one was put together from.")
     note: str = Field("", description="Said of the run as such: that its process is gone, what is not in it.")
+    running: bool = Field(False, description="Unfinished, and its process (of this machine) is alive.")
 
     @property
     def last(self) -> tuple[Execution, ...]:
@@ -99,6 +110,7 @@ class RunSummary(BaseModel):
     ending: Ending
     seconds: float = 0
     passed: int = 0
+    expected: int = Field(0, description="Of those that passed: how many failed as their task declares.")
     failed: int = 0
     skipped: int = 0
     flaky: int = Field(0, description="Passed after a rerun in the same run.")
@@ -109,6 +121,7 @@ class RunSummary(BaseModel):
     error_rate: float | None = Field(None, description="Failed of passed and failed, 0 to 1.")
     recovery_rate: float | None = Field(None, description="Recoveries that worked, 0 to 1; None: none was tried.")
     note: str = Field("", description="As of the run.")
+    running: bool = Field(False, description="As of the run.")
 
 
 class TaskPoint(BaseModel):
@@ -125,3 +138,8 @@ class TaskPoint(BaseModel):
     retries: int = 0
     code: str | None = None
     """Of a failed task."""
+
+    @property
+    def judged(self) -> bool:
+        """As of an execution."""
+        return self.outcome != "skipped" and self.code not in UNJUDGED

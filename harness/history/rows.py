@@ -13,11 +13,12 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from harness.history.file import HistoryError
+from harness.history.process import Process
 from harness.history.record import Execution, Happening, RunRecord
 
 Row = tuple[object, ...]
 Model = TypeVar("Model", bound=BaseModel)
-_REST = {"executions", "happenings"}
+_REST = {"executions", "happenings", "running"}
 
 
 def stamp(at: datetime | None) -> str | None:
@@ -115,9 +116,15 @@ def run_of(row: sqlite3.Row, executions: Iterator[Execution], happenings: Iterat
     """The whole value. Raises HistoryError for a document that this version cannot read."""
     try:
         run = RunRecord.model_validate_json(row["document"])
-        return run.model_copy(update={"executions": tuple(executions), "happenings": tuple(happenings)})
+        parts = {"executions": tuple(executions), "happenings": tuple(happenings)}
+        return run.model_copy(update={**parts, "running": is_running(row)})
     except (ValidationError, zlib.error) as error:
         raise HistoryError(f"run {row['run']}: what the history has of it cannot be read: {error}") from error
+
+
+def is_running(row: sqlite3.Row) -> bool:
+    """Whether it still goes on, as far as this machine can tell."""
+    return row["ending"] == "unfinished" and Process.of_row(row).alive
 
 
 def execution_of(document: bytes) -> Execution:

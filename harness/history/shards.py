@@ -18,6 +18,7 @@ from harness.reporting.allure_files import write_allure_files
 from harness.reporting.documents import write_json, write_text
 from harness.reporting.history import LAST_RUN, write_last_run
 from harness.reporting.names import inside, safe_name, shown_path
+from harness.reporting.trends import HISTORY_2, HISTORY_3
 
 ERRORS, ALLURE = "errors", "allure-results"
 MARK = Path(".harness/merged.json")
@@ -65,8 +66,7 @@ def put_together(shards: Sequence[Shard], output: Path) -> RunRecord:
 
 def _made(shards: Sequence[Shard], made: Path, output: Path) -> RunRecord:
     (made / HISTORY.parent).mkdir(parents=True)
-    if (output / HISTORY).is_file():
-        shutil.copyfile(output / HISTORY, made / HISTORY)
+    _keep_histories(output, made)
     run = merged(list(_with_errors(shards, made)))
     save_run(made, run)
     _copy_allure(shards, made, run)
@@ -76,6 +76,15 @@ def _made(shards: Sequence[Shard], made: Path, output: Path) -> RunRecord:
     write_json(made / MARK, {"run": run.run, "merged_from": run.merged_from})
     write_text(made / "pyproject.toml", _PROJECT)
     return run
+
+
+def _keep_histories(output: Path, made: Path) -> None:
+    """Of the folder that was there: its runs, and what Allure knows of them."""
+    for file in (HISTORY, HISTORY_3):
+        if (output / file).is_file():
+            shutil.copyfile(output / file, made / file)
+    if (output / HISTORY_2).is_dir():
+        shutil.copytree(output / HISTORY_2, made / HISTORY_2, ignore=_links)
 
 
 def _put(made: Path, output: Path) -> None:

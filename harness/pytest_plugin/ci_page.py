@@ -10,6 +10,7 @@ import pytest
 from harness.history import HistoryError, task_points
 from harness.history.around import happenings_of
 from harness.history.artifacts import found_again
+from harness.history.flakiness import passed_last
 from harness.history.record import Execution, RunRecord
 from harness.pytest_plugin import summary_file
 from harness.pytest_plugin.annotations import annotate, is_wanted
@@ -84,7 +85,7 @@ class CiPage:
         except HistoryError:
             return frozenset()
         before = {nodeid: [each for each in found if each.run < run.run] for nodeid, found in points.items()}
-        return frozenset(nodeid for nodeid, found in before.items() if found and found[-1].outcome == "passed")
+        return passed_last(before)
 
     def _write(self, run: RunRecord, found: tuple[Cause, ...]) -> None:
         file = summary_file.place(self._config)

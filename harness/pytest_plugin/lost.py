@@ -27,7 +27,8 @@ def report_lost_task(state: State, node_id: str) -> TaskRecord | None:
         return None
     if plan is None:
         return None
-    result = unrun(state, plan, Failure("WORKER_CRASHED", "The process that ran the task died; what it saw is lost"))
+    died = Failure("WORKER_CRASHED", "The process that ran the task died; what it saw is lost")
+    result = unrun(state, plan, died, missed="its process died")
     AllureSink(state.harness().redactor).lost(node_id, plan, result)
     return task_record(plan, result)
 

@@ -26,8 +26,12 @@ from harness.pytest_plugin.state import BROWSER, STATE, State
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import environment, live_progress, write_summary
 from harness.reporting.allure_files import write_allure_files
+from harness.reporting.allure_run import RunLabel
+from harness.reporting.chosen_results import written_run
 from harness.reporting.history import LAST_RUN, write_last_run
 from harness.reporting.task_record import TaskRecord
+
+RUN_LABEL = pytest.StashKey[RunLabel]()
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -60,6 +64,9 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Sharding(shard), "taskspec-shard")
     if worker := getattr(config, "workerinput", None):
         config.stash[STATE].run_id = worker["taskspec_run_id"]
+    config.stash[RUN_LABEL] = RunLabel(config.stash[STATE].run_id)
+    if config.getoption("--alluredir", None):
+        config.stash[RUN_LABEL].register()
     config.stash[TELEMETRY] = RunTelemetry(config, config.stash[STATE])
     config.stash[STATE].tell = config.stash[TELEMETRY].emit
     config.pluginmanager.register(config.stash[TELEMETRY], "taskspec-telemetry")
@@ -138,6 +145,20 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     broken = session.config.stash[STATE].broken
     if broken and all(broken):
         session.config.option.continue_on_collection_errors = True
+    _begin_allure(session)
+
+
+def _begin_allure(session: pytest.Session) -> None:
+    """The results are said to be of this run before the first is there: a run that is killed writes nothing at its end.
+
+    The controller of xdist does not know the items: there only a run that wrote before tells that it is about tasks.
+    """
+    config: Any = session.config
+    alluredir = config.getoption("--alluredir", None)
+    if not alluredir or hasattr(config, "workerinput") or config.getoption("collectonly"):
+        return
+    if task_items(getattr(session, "items", [])) or written_run(Path(alluredir)):
+        write_allure_files(Path(alluredir), environment(config, config.stash[STATE]), os.environ)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -166,6 +187,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if state := config.stash.get(STATE, None):
+        config.stash[RUN_LABEL].unregister()
         state.close()
         telemetry_of(config).close()
 

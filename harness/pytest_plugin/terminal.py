@@ -15,6 +15,7 @@ import pytest
 
 from harness.pytest_plugin.interrupted import CODE as INTERRUPTED
 from harness.pytest_plugin.state import State
+from harness.reporting.job_log import commandless
 from harness.reporting.names import shown_path
 from harness.reporting.progress import Progress
 from harness.reporting.summary import summary_lines
@@ -71,9 +72,9 @@ def write_summary(
     for record in records:
         if record.code == INTERRUPTED:
             place = shown_path(Path(record.artifacts)) if record.artifacts else "none"
-            terminalreporter.write_line(f"interrupted: {record.task_id}; its report: {place}")
+            terminalreporter.write_line(commandless(f"interrupted: {record.task_id}; its report: {place}"))
     for line in (*summary_lines(records, settings.artifacts, alluredir, skipped, command(), idle), *more):
-        terminalreporter.write_line(line)
+        terminalreporter.write_line(commandless(line))
 
 
 def command() -> str:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from harness.failure import Failure
 from harness.plan import Plan
-from harness.ports import Evidence, Snapshot
+from harness.ports import Evidence, Item, Snapshot
 from harness.pytest_plugin.state import State
 from harness.record import TaskResult
 from harness.recovery import NoRecovery
@@ -17,6 +17,8 @@ from harness.report import Context, error_report
 from harness.spec.expressions import environment_names
 from harness.spec.keys import slug
 from harness.spec.loaded import Loaded
+
+_OF_THE_BROWSER = ("screenshot.png", "dom_snapshot.html", "console_logs.txt", "network_logs.har", "trace.zip")
 
 
 def bare_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.environ) -> Plan:
@@ -39,8 +41,11 @@ def bare_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.environ
     )
 
 
-def unrun(state: State, plan: Plan, failure: Failure) -> TaskResult:
-    """The result of a task of which nothing is known but why, with its `errors/<key>` written."""
+def unrun(state: State, plan: Plan, failure: Failure, missed: str = "it did not run") -> TaskResult:
+    """The result of a task of which nothing is known but why, with its `errors/<key>` written.
+
+    `missed`: why there is nothing to see of its browser.
+    """
     result = TaskResult(
         task_id=plan.task_id,
         key=plan.key,
@@ -52,7 +57,9 @@ def unrun(state: State, plan: Plan, failure: Failure) -> TaskResult:
         failure=failure,
         failed_index=-1,
     )
-    report = error_report(plan, result, Context(), expected=False)
+    # nothing was measured: how many steps were done, and in what time, would be made up
+    report = error_report(plan, result, Context(), expected=False).model_copy(update={"metrics": None})
     archive = state.harness().archive
-    kept = archive.keep(plan, result, report, Evidence(archive.scratch(plan)), Snapshot())
+    evidence = Evidence(archive.scratch(plan), tuple(Item(name, "missed", missed) for name in _OF_THE_BROWSER))
+    kept = archive.keep(plan, result, report, evidence, Snapshot())
     return replace(result, error=report, artifacts=kept)

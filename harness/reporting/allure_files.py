@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.fault_report import AFTER
+from harness.reporting.allure_run import RUN_LABEL
 from harness.reporting.categories import grouped_codes
 from harness.reporting.documents import write_json, write_text
 
@@ -14,8 +15,8 @@ RC = "allurerc.mjs"
 OURS = "// Written by pytest-taskspec."
 AFTER_FAULT = "after_fault"
 """The label of a failure that follows an injected fault."""
-NOISE = ["host", "thread", "framework", "language", "package", "parentSuite", "suite"]
-"""Labels of allure-pytest that say nothing of a task."""
+NOISE = ["host", "thread", "framework", "language", "package", "parentSuite", "suite", RUN_LABEL]
+"""Labels that say nothing of a task."""
 INJECTED = "Injected faults"
 """The group of those failures: first of all, for they are no defects."""
 

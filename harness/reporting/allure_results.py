@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
@@ -16,14 +15,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.ports import Json
 from harness.reporting.allure_files import OURS, RC
+from harness.reporting.chosen_results import ENVIRONMENT, choose, written_run
 from harness.reporting.documents import read_json
 
-ENVIRONMENT = "environment.properties"
 BESIDE = (ENVIRONMENT, "executor.json", "categories.json")
 """What a run writes once, beside its results."""
 
-_RUN = re.compile(r"^Run=(\d{8}T\d{6})-", re.MULTILINE)
-"""In Allure's environment table: the id of the run that wrote last begins with the time at which it began (UTC)."""
 _BELOW = ("steps", "befores", "afters")
 _ATTACHMENT = re.compile(r"[\w.-]+-attachment(?:\.[\w.-]+)?")
 
@@ -104,6 +101,10 @@ class Results:
     """Attachments, and what stands beside the results."""
     left_out: tuple[str, ...] = ()
     """What does not, and why: a line each."""
+    notes: tuple[str, ...] = ()
+    """What else is to be known of the choice: a line each."""
+    run: str = ""
+    """The id of the last run; empty when it cannot be told."""
 
 
 def read_results(folder: Path, *, all_runs: bool = False) -> Results:
@@ -121,7 +122,10 @@ def read_results(folder: Path, *, all_runs: bool = False) -> Results:
         files=tuple(name for name in names if name not in documents),
         left_out=(*(f"{name}: {why}" for name, why in wrong.items()), *strays),
     )
-    return found if all_runs else _of_last_run(found)
+    choice = choose(found.tests, written_run(folder), all_runs=all_runs)
+    return replace(
+        found, tests=choice.tests, left_out=(*found.left_out, *choice.left_out), notes=choice.notes, run=choice.run
+    )
 
 
 def _model(name: str) -> type[Part] | None:
@@ -173,37 +177,6 @@ def _cleaned(document: Json, file: str, attached: frozenset[str], strays: list[s
 
     links = [link for link in document.get("links") or () if link["url"].startswith(("http://", "https://"))]
     return {**kept(document), "links": links}
-
-
-def _of_last_run(results: Results) -> Results:
-    """Without what earlier runs left, when the last run did the same tests again: they would look like retries.
-
-    Folders of shards that were put together hold different tests, and are all kept.
-    """
-    began = _began(results.folder)
-    older = {name for name, test in results.tests.items() if began is not None and _start(test) < began}
-    again = {test.get("historyId") for name, test in results.tests.items() if name not in older} - {None}
-    if not any(results.tests[name].get("historyId") in again for name in older):
-        return results
-    line = f"{len(older)} of {len(results.tests)} results: of earlier runs (--all-runs keeps them)"
-    tests = {name: test for name, test in results.tests.items() if name not in older}
-    return replace(results, tests=tests, left_out=(*results.left_out, line))
-
-
-def _began(folder: Path) -> datetime | None:
-    """When the run that wrote last began; None when that cannot be told."""
-    try:
-        found = _RUN.search((folder / ENVIRONMENT).read_text("utf-8"))
-        return datetime.strptime(found[1], "%Y%m%dT%H%M%S").replace(tzinfo=UTC) if found else None
-    except (OSError, ValueError):
-        return None
-
-
-def _start(test: Json) -> datetime:
-    try:
-        return datetime.fromtimestamp(test["start"] / 1000, UTC)
-    except (OverflowError, OSError, ValueError):
-        return datetime.min.replace(tzinfo=UTC)
 
 
 def attachments_of(part: Json) -> Iterator[Json]:

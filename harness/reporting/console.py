@@ -14,6 +14,7 @@ from harness.plan import Plan
 from harness.record import TaskResult
 from harness.report import note, went_back
 from harness.reporting.hints import fitting_hint
+from harness.reporting.job_log import commandless
 from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.table import (
@@ -43,7 +44,7 @@ def failure_text(
     `unserved`: the settings of a project that says nothing of where its hosts are.
     """
     lines = (_headline(result), *_body(plan, result, width, unserved))
-    return (redactor or Redactor()).plus(plan.secrets).text("\n".join(line.rstrip() for line in lines))
+    return _as_printed("\n".join(line.rstrip() for line in lines), plan, redactor)
 
 
 def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
@@ -56,12 +57,17 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
         lines += [f"injected fault: {each.text}" for each in fault_reports(result) if each.behind][:_MATCHES]
         url = result.error.context.url if result.error else None
         lines += [f"url: {url}" if url else "", fitting_hint(plan, result)]
-    return (redactor or Redactor()).plus(plan.secrets).text("\n".join(filter(None, lines)))
+    return _as_printed("\n".join(filter(None, lines)), plan, redactor)
 
 
 def headline(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
     """The first line alone; Allure's categories know the failure's code by it."""
-    return (redactor or Redactor()).plus(plan.secrets).text(_headline(result))
+    return _as_printed(_headline(result), plan, redactor)
+
+
+def _as_printed(text: str, plan: Plan, redactor: Redactor | None) -> str:
+    """Without secrets, and without commands to whoever reads the log."""
+    return commandless((redactor or Redactor()).plus(plan.secrets).text(text))
 
 
 def _headline(result: TaskResult) -> str:
@@ -77,7 +83,14 @@ def _kind(failure: Failure) -> str:
     return failure.code if failure.type is ErrorType.UNKNOWN else f"{failure.code} ({failure.type})"
 
 
+def _lost(result: TaskResult) -> bool:
+    """Whether its process died with all that it knew."""
+    return result.failure is not None and result.failure.code == "WORKER_CRASHED"
+
+
 def _where(result: TaskResult) -> str:
+    if _lost(result):
+        return "at an unknown step"
     if chosen_nothing(result):
         return f"while choosing step {result.failed_index}"
     if before_the_first_step(result):
@@ -92,7 +105,7 @@ def _where(result: TaskResult) -> str:
 def _body(plan: Plan, result: TaskResult, width: int, unserved: Path | None) -> Iterator[str]:
     if plan.source:
         yield f"  {shortened(plan.source, width - 2)}"
-    yield from _table(list(table(plan, result)), width)
+    yield from _table([] if _lost(result) else list(table(plan, result)), width)
     yield from _tried(result, width)
     if result.failure is not None:
         yield from _wrapped("message", result.failure.message, width, _MESSAGE)

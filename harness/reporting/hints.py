@@ -29,7 +29,7 @@ def fitting_hint(plan: Plan, result: TaskResult, said: Collection[str] = (), uns
     """
     if result.failure is None:
         return ""
-    if text := advice(result):
+    if text := advice(result, expected=bool(result.error and result.error.expected)):
         return text
     if unserved is not None and result.failure.code == "NET_DNS":
         return NO_SERVICES.format(shown_path(unserved))

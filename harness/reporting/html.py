@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.reporting.allure_files import RC, allurerc, write_categories
 from harness.reporting.allure_results import Results, read_results
 from harness.reporting.documents import write_text
+from harness.reporting.history import LAST_RUN, load_last_run
 from harness.reporting.npm import Allure, Major, ReportError, find_allure
+from harness.reporting.report_folder import check_output, replaced
 from harness.reporting.report_page import finish_report
 from harness.reporting.staging import stage, trace_files
 from harness.reporting.trace_viewer import add_viewer, viewer_folder
@@ -52,6 +53,8 @@ class Report:
     """What did not go into it, and why: a line each."""
     allure: str
     """The version that built it."""
+    notes: tuple[str, ...] = ()
+    """What else is to be known of what went into it: a line each."""
 
 
 def build_report(
@@ -67,17 +70,28 @@ def build_report(
     if not found.tests:
         broken = "".join(f"\n  {line}" for line in found.left_out[:5])
         raise ReportError(f"no Allure results in {results}: run pytest with --alluredir={results}{broken}")
-    _check_output(results, output)
+    check_output(results, output, project)
     allure = find_allure(project, say, wanted.major)
     traces = [] if wanted.single_file or viewer_folder() is None else list(trace_files(found))
-    with tempfile.TemporaryDirectory(prefix="taskspec-report-") as folder:
+    with replaced(output) as made, tempfile.TemporaryDirectory(prefix="taskspec-report-") as folder:
         staged = Path(folder) / "results"
         staged.mkdir()
         stage(found, staged, traces)
         build = _build_3 if allure.major == 3 else _build_2
-        lost = build(_Job(allure, found, staged, output.absolute(), project, wanted.single_file))
-    finish_report(output, viewer=add_viewer(output, results, traces))
-    return Report(output / "index.html", len(found.tests), (*found.left_out, *lost), allure.version)
+        lost = build(_Job(allure, found, staged, made, project, wanted))
+        finish_report(made, viewer=add_viewer(made, results, traces))
+    notes = (*found.notes, *_unreported(found, project))
+    return Report(output / "index.html", len(found.tests), (*found.left_out, *lost), allure.version, notes)
+
+
+def _unreported(results: Results, project: Path) -> Iterator[str]:
+    """Whether the project's last run is none of these."""
+    try:
+        last = load_last_run(project / LAST_RUN)
+    except (OSError, ValueError):
+        return
+    if last is not None and results.run and last.run > results.run:
+        yield f"the last run of the project, {last.run}, wrote no results here: these are of {results.run}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +103,7 @@ class _Job:
     staged: Path
     output: Path
     project: Path
-    single_file: bool
+    wanted: Wanted
 
 
 def _build_3(job: _Job) -> list[str]:
@@ -98,10 +112,10 @@ def _build_3(job: _Job) -> list[str]:
     lent, kept = job.staged.parent / "history.jsonl", job.project / HISTORY_3
     points, left_out = earlier_points(kept, starts_of(job.results))
     write_text(lent, "".join(f"{line}\n" for line in points))
-    rc.write_text(allurerc(single_file=job.single_file, history=lent), "utf-8")
-    config = own if own.is_file() and not job.single_file else rc
+    rc.write_text(allurerc(single_file=job.wanted.single_file, history=lent), "utf-8")
+    config = own if own.is_file() and not job.wanted.single_file else rc
     _generate(job, ["-c", str(config), "-o", str(job.output)])
-    if config == rc:
+    if config == rc and not job.wanted.all_runs:
         keep_points(lent, kept)
     return left_out
 
@@ -110,15 +124,14 @@ def _build_2(job: _Job) -> list[str]:
     run, kept = run_of(starts_of(job.results)), job.project / HISTORY_2
     write_categories(job.staged)
     lend_history(kept, job.staged, run)
-    _generate(job, ["-o", str(job.output), *(["--single-file"] if job.single_file else [])])
-    if not job.single_file:
+    _generate(job, ["-o", str(job.output), *(["--single-file"] if job.wanted.single_file else [])])
+    if not (job.wanted.single_file or job.wanted.all_runs):
         keep_history(job.output, kept, run)
     return []
 
 
 def _generate(job: _Job, options: list[str]) -> None:
-    """Allure writes into an empty folder: into an old report it writes only half of a new one."""
-    shutil.rmtree(job.output, ignore_errors=True)
+    """Allure writes into a folder that is not there: into an old report it writes only half of a new one."""
     environment = {**os.environ, "ALLURE_NO_ANALYTICS": "true", "NO_COLOR": "1"}
     command = [str(job.allure.program), "generate", str(job.staged), *options]
     try:
@@ -130,11 +143,3 @@ def _generate(job: _Job, options: list[str]) -> None:
         raise ReportError(f"Allure could not be run: {error}") from error
     if done.returncode != 0 or not (job.output / "index.html").is_file():
         raise ReportError(f"Allure wrote no report: {' '.join((done.stderr or done.stdout).split())[:300]}")
-
-
-def _check_output(results: Path, output: Path) -> None:
-    """The output folder is deleted first, so it must be one that a report was in, or none."""
-    if results.resolve().is_relative_to(output.resolve()):
-        raise ReportError(f"{output} holds the results themselves: choose another output folder")
-    if output.is_dir() and any(output.iterdir()) and not (output / "index.html").is_file():
-        raise ReportError(f"{output} is not empty and holds no report: choose another output folder")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.ports import Json
 from harness.reporting.allure_results import Results, attachments_of, used_files
+from harness.reporting.allure_run import run_of, without_run
 from harness.reporting.attachments import ACTUAL, EXPECTED, TRACE
 from harness.reporting.trace_viewer import HERE, TraceFile, link_or_copy
 
@@ -22,7 +23,7 @@ def stage(results: Results, folder: Path, traces: Iterable[TraceFile]) -> None:
     links = {trace.file: trace.link for trace in traces}
     flaky = flaky_tests(results)
     for name, test in results.tests.items():
-        document = _compared(_opened(test, links), results.folder)
+        document = _compared(_opened(without_run(test), links), results.folder)
         if name in flaky:
             document = {**document, "statusDetails": {**(document.get("statusDetails") or {}), "flaky": True}}
         (folder / name).write_text(json.dumps(document), "utf-8")
@@ -34,10 +35,10 @@ def stage(results: Results, folder: Path, traces: Iterable[TraceFile]) -> None:
 
 def flaky_tests(results: Results) -> set[str]:
     """Files of the tests that passed only when they were run again in the same run."""
-    runs: dict[str, list[str]] = defaultdict(list)
+    runs: dict[tuple[str, str], list[str]] = defaultdict(list)
     for name, test in sorted(results.tests.items(), key=lambda pair: int(pair[1]["start"])):
         if test.get("historyId"):
-            runs[test["historyId"]].append(name)
+            runs[run_of(test), test["historyId"]].append(name)
     return {
         names[-1]
         for names in runs.values()

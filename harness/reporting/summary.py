@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -51,7 +52,14 @@ def summary_lines(
         lines += _artifacts(records, artifacts)
     if allure is not None:
         lines.append(f"Allure results: {shown_path(allure)} (build the report: {command} report)")
-    return lines
+    return [*lines, *(_closer(records, command) if artifacts is not None else ())]
+
+
+def _closer(records: Sequence[TaskRecord], command: str) -> Iterator[str]:
+    """Where to go from a red run."""
+    red = [each for each in records if _kind(each) == "unexpected" or not (each.ok or _kind(each))]
+    if red:
+        yield f"look closer: {command} triage, {command} show {shlex.quote(red[0].task_id)}, {command} dashboard"
 
 
 def _counts(records: Sequence[TaskRecord], skipped: int) -> str:

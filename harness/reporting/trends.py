@@ -35,7 +35,7 @@ def earlier_points(history: Path, starts: Starts) -> tuple[list[str], list[str]]
         point = _point(line)
         if point is None:
             left_out.append(f"{history.name}:{number}: not a run, maybe half-written")
-        elif not any((item.get("fullName"), item.get("start")) in starts for item in _items(point)):
+        elif not _is_part(point, starts):
             kept.append(line)
     return kept[-KEPT:], left_out
 
@@ -52,6 +52,12 @@ def _point(line: str) -> Json | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) and isinstance(found.get("testResults"), dict) else None
+
+
+def _is_part(point: Json, starts: Starts) -> bool:
+    """Whether it is of this run: of the results of one test Allure keeps the last, so that it may have fewer."""
+    found = {(item.get("fullName"), item.get("start")) for item in _items(point)}
+    return bool(found) and found <= starts
 
 
 def _items(point: Json) -> Iterator[Json]:

@@ -22,6 +22,7 @@ from harness.services.standing import Standing
 from harness.services.states import State
 from harness.services.supervision import LOOK, Supervision
 from harness.settings import ServiceSettings
+from harness.spec.problems import nearest
 
 
 class Services:
@@ -137,7 +138,9 @@ class Services:
         return next(kept.failure for kept in self._kept.values() if kept.failure)
 
     def explain(self, failure: Failure) -> Failure:
-        """A site that is down for good, in the place of the network error that this causes."""
+        """A site that is down for good, in the place of the network error that this causes; which host was meant."""
+        if failure.code == "NET_DNS":
+            return self._misspelt(failure)
         if failure.code not in ("NET_CONNECTION_REFUSED", "CHANNEL_UNREADABLE", "CIRCUIT_OPEN"):
             return failure
         host = urlsplit(str(failure.details.get("url", ""))).hostname
@@ -147,6 +150,11 @@ class Services:
                 circuit = {key: failure.details[key] for key in ("circuit",) if key in failure.details}
                 return replace(down, effect=failure.effect, details={**down.details, **circuit})
         return failure
+
+    def _misspelt(self, failure: Failure) -> Failure:
+        host = urlsplit(str(failure.details.get("url", ""))).hostname or ""
+        meant = nearest(host, self.hosts)
+        return replace(failure, advice=f"Did you mean `{meant}`? Check the host's spelling.") if meant else failure
 
     async def end(self, name: str, *, orderly: bool) -> None:
         """End a service on purpose; its owner starts it again. `orderly`: by SIGTERM, else by SIGKILL.

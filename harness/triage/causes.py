@@ -53,6 +53,11 @@ class Cause:
         return len(self.tasks)
 
     @property
+    def judged(self) -> bool:
+        """Whether it says something about its tasks; all of them were cut off from outside otherwise."""
+        return any(task.judged for task in self.tasks)
+
+    @property
     def new(self) -> int:
         """How many of the tasks passed when they ran before."""
         return sum(task.new for task in self.tasks)
@@ -93,7 +98,7 @@ def _behind(trouble: Trouble, down: Mapping[str, str]) -> Key:
         return code, trouble.site
     if code in OF_THE_MACHINE:
         return (code,)
-    return code, _site_of_page(code, trouble), trouble.selector, normalised(trouble.message)
+    return code, _site_of_page(code, trouble), trouble.selector, trouble.criterion, normalised(trouble.message)
 
 
 def _site_of_page(code: str, trouble: Trouble) -> str:

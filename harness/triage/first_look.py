@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+from harness.criteria.vocabulary import FUNCTIONS
 from harness.failure import CATALOG, Family
 from harness.reporting.names import shown_path
 from harness.reporting.visible import printable
@@ -37,6 +39,13 @@ _BY_FAMILY = {
     Family.INCONSISTENCY: "env_snapshot.json",
     Family.BROWSER: "console_logs.txt",
 }
+_BY_FUNCTION = {
+    "mem": "memory_snapshot.json",
+    "time_since": "memory_snapshot.json",
+    "time_until": "memory_snapshot.json",
+    "json": "env_snapshot.json",
+}
+_READS = re.compile(rf"\b({'|'.join(FUNCTIONS)})\(")
 _OF_THE_FILE = frozenset({"INVALID_INPUT"})
 """The task's own file is to be mended."""
 
@@ -58,9 +67,18 @@ def first_look(cause: Cause, exists: Callable[[Path], bool] = Path.is_file, comm
 
 def _artifact(cause: Cause, code: str, exists: Callable[[Path], bool]) -> str:
     """Of the first task that has it, as people write it."""
-    name = _BY_CODE.get(code) or (_BY_FAMILY.get(CATALOG[code].family) if code in CATALOG else None)
-    places = (Path(each.artifacts, name) for each in _alike(cause, code) if each.artifacts and name)
+    places = (Path(each.artifacts, name) for each in _alike(cause, code) if each.artifacts and (name := _name(each)))
     return next((printable(shown_path(place)) for place in places if exists(place)), "")
+
+
+def _name(trouble: Trouble) -> str:
+    """What a failed criterion reads first, decides; the page's is in the picture."""
+    code = underlying(trouble)
+    family = CATALOG[code].family if code in CATALOG else None
+    read = _READS.search(trouble.message) if family is Family.ASSERTION else None
+    if read and read[1] in _BY_FUNCTION:
+        return _BY_FUNCTION[read[1]]
+    return _BY_CODE.get(code) or (_BY_FAMILY.get(family, "") if family else "")
 
 
 def _alike(cause: Cause, code: str) -> tuple[Trouble, ...]:

@@ -9,12 +9,14 @@ from harness.history.record import Execution, Happening, RunRecord
 from harness.triage.causes import Cause
 from harness.triage.escaping import code, escaped
 from harness.triage.first_look import first_look
+from harness.triage.healings import healings
 from harness.triage.trouble import Trouble
 
 LIMIT = 1024 * 1024
 """Bytes that GitHub takes of one step."""
 ROWS = 200
 """Rows of a table, at most; fewer when they would not fit into the limit."""
+_OF_SERVICES = frozenset({"circuit-state-change", "service-status"})
 FEW = 5
 """Tasks that a cause names."""
 
@@ -42,8 +44,12 @@ def markdown(page: Page, limit: int = LIMIT) -> str:
 def _lines(page: Page, rows: int) -> Iterator[str]:
     yield from _head(page)
     yield from _uncollected(page.uncollected, rows)
-    yield from _causes(page.causes, rows)
-    yield from _tasks([task for cause in page.causes for task in cause.tasks], rows)
+    troubles = [task for cause in page.causes for task in cause.tasks]
+    if len(troubles) > 1:
+        yield from _causes(page.causes, rows)
+    yield from _tasks(troubles, rows)
+    if len(troubles) == 1:
+        yield from _single(page.causes[0])
     yield from _listed("Flaky and healed", [*_flaky(page.run), *_healed(page.run)], rows)
     yield from _listed("Circuits and services", [*_around(page.run.happenings)], rows)
     yield from _listed("Reports", [f"{escaped(name)}: {code(place)}" for name, place in page.reports], rows)
@@ -95,6 +101,12 @@ def _causes(causes: Sequence[Cause], rows: int) -> Iterator[str]:
     yield from _table("Failures by cause", ("tasks", "code", "what", "which", "look first at"), cells, len(causes))
 
 
+def _single(cause: Cause) -> Iterator[str]:
+    """What the table of causes would add."""
+    new = "It passed when it ran before. " if cause.new else ""
+    yield f"{new}Look first at {code(first_look(cause))}.\n"
+
+
 def _few(cause: Cause) -> str:
     names = ", ".join(escaped(task.task_id, 80) for task in cause.tasks[:FEW])
     return f"{names}{f' and {cause.count - FEW} more' if cause.count > FEW else ''}{' (new)' if cause.new else ''}"
@@ -105,7 +117,7 @@ def _tasks(troubles: Sequence[Trouble], rows: int) -> Iterator[str]:
         (
             escaped(each.task_id, 80),
             code(each.code) or "-",
-            "" if each.step_index is None else f"{each.step_index} {escaped(each.act)}".strip(),
+            escaped(each.step),
             escaped(each.message, 300),
             escaped(each.hint),
         )
@@ -126,20 +138,18 @@ def _flaky(run: RunRecord) -> Iterator[str]:
 
 
 def _healed(run: RunRecord) -> Iterator[str]:
-    """The change of its file that makes a fallback the selector."""
+    """The change of its file that makes a fallback the selector, where there is one to make."""
     for each in run.last:
-        for warning in each.record.warnings if each.record and each.outcome == "passed" else ():
-            if warning.get("type") == "fallback_selector_used":
-                old, new = warning.get("original_selector"), warning.get("successful_fallback")
-                place = f"{each.record.source if each.record else ''} step {warning.get('step_index')}"
-                change = f"{code(str(old))} was not there, {code(str(new))} was"
-                yield f"{escaped(each.task_id, 80)} healed: {change} (update {escaped(place)})"
+        for healing in healings(each.record) if each.record and each.outcome == "passed" else ():
+            told = f"{code(healing.original)} was not there, {code(healing.used)} was"
+            place = f"{healing.record.source} step {healing.warning.get('step_index')}"
+            yield f"{escaped(each.task_id, 80)} healed: {told} ({escaped(healing.settled or f'update {place}')})"
 
 
 def _around(happenings: Sequence[Happening]) -> Iterator[str]:
-    """What went wrong around the tasks: no news of what works again."""
+    """What went wrong with them: no news of what works again."""
     for each in happenings:
-        if each.level in ("WARNING", "ERROR", "CRITICAL"):
+        if each.type in _OF_SERVICES and each.level in ("WARNING", "ERROR", "CRITICAL"):
             yield f"{each.at:%H:%M:%S} {escaped(each.text or each.type)}"
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from harness.history.record import Execution, RunRecord
+from harness.history.record import UNJUDGED, Execution, RunRecord
+from harness.reporting.table import place
 from harness.reporting.task_record import TaskRecord, site_of
 
 _ADDRESS = re.compile(r"(?:https?|wss?)://[^\s'\"<>`]+")
@@ -25,7 +26,10 @@ class Trouble:
     service: str = ""
     selector: str = ""
     act: str = ""
+    criterion: str = ""
+    """Of a failed one: as it is written."""
     step_index: int | None = None
+    steps_total: int = 0
     source: str = ""
     artifacts: str = ""
     hint: str = ""
@@ -34,6 +38,20 @@ class Trouble:
     faulted: bool = False
     """A fault that was ordered struck it: never one with what failed by itself."""
 
+    @property
+    def step(self) -> str:
+        """`3 click`, `end assert`: where it failed, as the terminal names it; empty when that is not known."""
+        if self.step_index is None:
+            return ""
+        counted = self.steps_total and not self.code.startswith("AGENT_")  # an agent's steps have no end
+        where = place(self.step_index, self.steps_total) if counted else str(self.step_index)
+        return f"{where} {self.act}".strip()
+
+    @property
+    def judged(self) -> bool:
+        """Whether it says something about the task: it was not cut off from outside."""
+        return self.code not in UNJUDGED
+
 
 def troubles(run: RunRecord, passed_before: Collection[str] = ()) -> tuple[Trouble, ...]:
     """The tasks of a run that failed in the end, in its order; not those whose failure is declared.
@@ -41,7 +59,7 @@ def troubles(run: RunRecord, passed_before: Collection[str] = ()) -> tuple[Troub
     `passed_before`: node ids of those that passed when they ran before.
     """
     return tuple(
-        _of_execution(each, new=each.nodeid in passed_before)
+        _of_execution(each, new=each.judged and each.nodeid in passed_before)
         for each in run.last
         if each.outcome == "failed" and not (each.record and each.record.expected)
     )
@@ -66,7 +84,9 @@ def of_record(record: TaskRecord, nodeid: str = "", *, new: bool = False) -> Tro
         service=record.service or _service(record),
         selector=record.selector,
         act=last.act if last else "",
+        criterion=last.target if last and last.act == "assert" else "",
         step_index=record.step_index,
+        steps_total=record.steps_total,
         source=record.source,
         artifacts=record.artifacts or "",
         hint=record.hint,

@@ -70,7 +70,7 @@ def project_path(run: tuple[Path, str]) -> Path:
 
 
 def test_three_tasks_at_a_dead_site_are_one_line(project_path: Path) -> None:
-    found = harness("triage", cwd=project_path)
+    found = harness("triage", cwd=project_path, COLUMNS="300")
     first, *lines = found.stdout.splitlines()
     assert re.fullmatch(r"run \S+: 5 of 7 tasks failed: 3 causes; 1 failed as expected", first)
     assert len(lines) == 3

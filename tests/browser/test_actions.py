@@ -98,9 +98,9 @@ def test_element_may_come_late_and_be_ready_later_still(run: Any, stage: Stage) 
         session = await stage.at()
         page = session._tab.page
         await page.evaluate("() => { setTimeout(() => { disabled.disabled = false }, 900) }")
-        await passed(session, {"act": "click", "selector": "#disabled"}, within=4, patience=0.3)
+        await passed(session, {"act": "click", "selector": "#disabled"}, within=15, patience=0.3)
         await page.evaluate("() => { plain.onclick = () => { window.n = (window.n || 0) + 1 } }")
-        await passed(session, {"act": "click", "selector": "#plain"}, within=4, patience=0.3)
+        await passed(session, {"act": "click", "selector": "#plain"}, within=15, patience=0.3)
         assert await page.evaluate("window.n") == 1
 
     run(body())
@@ -111,7 +111,7 @@ def test_a_click_is_not_repeated_while_its_consequences_last(run: Any, stage: St
         session = await stage.at()
         page = session._tab.page
         await page.evaluate("() => { busy.addEventListener('click', () => { window.n = (window.n || 0) + 1 }) }")
-        await passed(session, {"act": "click", "selector": "#busy"}, within=4, patience=0.3)
+        await passed(session, {"act": "click", "selector": "#busy"}, within=15, patience=0.3)
         assert await page.evaluate("window.n") == 1
 
     run(body())

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,11 @@ from typer.testing import CliRunner, Result
 
 from harness.cli.history_tables import plain
 from harness.cli.main import app
-from harness.history import recent_runs, save_run
-from tests.unit.history.runs import execution, failed, nodeid, run, several
+from harness.dashboard import Found, dashboard, page
+from harness.history import load_run, recent_runs, save_run
+from harness.history.process import Process
+from harness.history.writing import RunWriter
+from tests.unit.history.runs import execution, failed, nodeid, record, run, several
 
 RUN = CliRunner()
 
@@ -47,8 +51,8 @@ def test_list(root: Path) -> None:
 
 def test_list_for_programs(root: Path) -> None:
     (found,) = json.loads(told(root, "list", "--limit", "1", "--json"))
-    keys = "run started finished ending seconds passed failed skipped flaky healed retries commit branch error_rate"
-    assert [*found] == [*keys.split(), "recovery_rate", "note"]
+    keys = "run started finished ending seconds passed expected failed skipped flaky healed retries commit branch"
+    assert [*found] == [*keys.split(), "error_rate", "recovery_rate", "note", "running"]
     assert json.loads(told(root, "--limit", "1", "--json")) == [found]
 
 
@@ -90,9 +94,51 @@ def test_compare_what_is_the_same(tmp_path: Path) -> None:
     assert json.loads(told(tmp_path, "compare", "--json"))["newly_failing"] == []
 
 
+def test_compare_names_new_tasks_with_their_outcome_and_what_is_not_judged(tmp_path: Path) -> None:
+    first, second = [execution(record(name)) for name in "ab"], [execution(failed("b", "INTERRUPTED"))]
+    save_run(tmp_path, run("20251101T090000-1", first))
+    save_run(tmp_path, run("20251102T090000-1", [*second, execution(failed("c", "STEP_TIMEOUT"))]))
+    lines = told(tmp_path, "compare").splitlines()
+    assert [line.removesuffix(" (Ctrl-C, or its process was ended).") for line in lines[1:5]] == [
+        "new tasks: 1",
+        f"  failed  {nodeid('c')}  STEP_TIMEOUT: the step took longer than 10 s",
+        "not judged (cut off from outside): 1",
+        f"  {nodeid('b')}  INTERRUPTED: The run was interrupted",
+    ]
+
+
+def triage_notes(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (root / "pyproject.toml").write_text("", "utf-8")
+    monkeypatch.chdir(root)
+    return RUN.invoke(app, ["triage"]).stderr
+
+
+def test_a_run_under_way_is_still_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = run(parts=(), ending="unfinished", finished=None, exit_status=None)
+    writer = RunWriter(tmp_path, begun, Process.own())
+    try:
+        for name in "abc":
+            writer.add(execution(record(name)))
+        assert "  still running (3 tasks so far)  " in told(tmp_path, "list")
+        assert told(tmp_path, "show").splitlines()[0].endswith(", still running (3 tasks so far)")
+        assert triage_notes(tmp_path, monkeypatch) == "still running (3 tasks so far)\n"
+        view = dashboard(load_run(tmp_path), recent_runs(tmp_path), {}, lambda _record: Found())
+        assert view.notices == ("The run is still running (3 tasks so far): this is what it has written.",)
+        assert "<strong>still running</strong>" in page(view)
+    finally:
+        writer.close()
+
+
+def test_a_run_of_another_machine_may_be_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = run(parts=(), ending="unfinished", finished=None, exit_status=None)
+    RunWriter(tmp_path, begun, replace(Process.own(), host="another")).close()
+    assert not load_run(tmp_path).running
+    assert triage_notes(tmp_path, monkeypatch) == "the run did not come to its end\n"
+
+
 def test_compare_for_programs(root: Path) -> None:
     found = json.loads(told(root, "compare", "last-3", "last-1", "--json"))
-    names = "old new newly_failing fixed still_failing slower faster undecided flakier new_tasks not_run"
+    names = "old new why newly_failing fixed still_failing slower faster undecided flakier new_tasks not_judged not_run"
     assert [*found] == names.split()
     (slower,) = found["slower"]
     assert slower["usual"] == {"median": 2.1, "low": 1.655, "high": 2.545, "runs": 10}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from harness.cli.report import TOLD, _document, _lines
@@ -27,5 +28,11 @@ def test_a_long_list_is_cut() -> None:
 
 def test_the_document() -> None:
     assert json.loads(_document(built("x: y"))) == {
-        "report": "out/index.html", "results": 5, "left_out": ["x: y"], "allure": "3.18.0",
+        "report": "out/index.html", "results": 5, "left_out": ["x: y"], "notes": [], "allure": "3.18.0",
     }  # fmt: skip
+
+
+def test_what_else_is_to_be_known() -> None:
+    made = replace(built(), notes=("of earlier runs\x1b[2J",))
+    assert _lines(made)[0] == "note: of earlier runs\\x1b[2J"
+    assert json.loads(_document(made))["notes"] == ["of earlier runs\x1b[2J"]

@@ -10,6 +10,10 @@ import pytest
 
 from harness.cli.failure_page import headline, line, page
 from harness.cli.kept import UnreadableReportError, earlier, latest, named, read_kept
+from harness.cli.show import _last_run
+from harness.history import save_run
+from harness.reporting.history import LAST_RUN, write_last_run
+from tests.unit.history.runs import run
 
 REPORT: dict[str, Any] = {
     "task_id": "T-1",
@@ -206,6 +210,16 @@ def test_what_is_not_of_the_last_run_is_marked(tmp_path: Path) -> None:
     assert line(kept, "run-8").endswith("(not of the last run)")
     assert not line(kept, "run-7").endswith("run)")
     assert not line(kept, None).endswith("run)")
+
+
+def test_the_last_run_is_that_of_the_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text("[tool.harness]\n", "utf-8")
+    assert _last_run() is None
+    write_last_run(tmp_path / LAST_RUN, "20251116T090000-1", ())
+    assert _last_run() == "20251116T090000-1"
+    save_run(tmp_path, run("20251116T100000-2", ()))  # killed before it could write its last-run.json
+    assert _last_run() == "20251116T100000-2"
 
 
 def test_directories_are_found_by_name_and_by_task(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_failure_tells_its_step_its_attempts_and_the_steps_before() -> None:
 def test_an_attempt_does_not_repeat_the_message() -> None:
     fields = opened("STEP_TIMEOUT", "http://shop.local/", "too long")
     (cause,) = causes_of(run_of(execution(failed("T-1", "STEP_TIMEOUT", **fields))))
-    assert cause.occurrences[0].attempts == ("at 1.0 s, 0.2 s long: ATTEMPT 1: FAILED - as above",)
+    assert cause.occurrences[0].attempts == (), "a single attempt is told by the message"
 
 
 def test_what_has_no_record_or_no_failure_is_said() -> None:
@@ -154,3 +154,15 @@ def test_the_words_reach_the_failure() -> None:
     points = {nodeid("T-1"): (TaskPoint(run="r", started=BEGAN - timedelta(days=1), outcome="passed"),)}
     (cause,) = causes_of(run_of(execution(failed("T-1", "STEP_TIMEOUT"))), points)
     assert cause.occurrences[0].since == "new: passed in the run before"
+
+
+def test_what_was_skipped_because_of_a_cause_is_named_there() -> None:
+    parts = [
+        execution(failed("T-1", "STEP_TIMEOUT")),
+        execution(failed("T-2", "PAGE_CRASHED")),
+        skipped("T-3", "depends on T-1, which did not pass"),
+        skipped("T-4", "depends on T-3, which did not pass"),
+        skipped("T-5", "depends on T-9, which is not among the tasks of this run"),
+    ]
+    found = {cause.occurrences[0].task_id: cause.skipped for cause in causes_of(run_of(*parts))}
+    assert found == {"T-1": ("T-3", "T-4"), "T-2": ()}

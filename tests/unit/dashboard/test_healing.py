@@ -11,6 +11,7 @@ import yaml
 
 from harness.dashboard.healing import flaky, healed
 from harness.history.record import Outcome, TaskPoint
+from tests.unit.dashboard.pages import page_of
 from tests.unit.history.runs import BEGAN, CODES, HEALED, execution, failed, nodeid, record, run
 from tests.unit.spec.files import loaded
 
@@ -31,16 +32,29 @@ def test_any_selector_is_proposed_as_yaml_that_says_it(selector: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("warning", "declared"),
+    ("warning", "fields", "why"),
     [
-        (HEALED, ("fallback_selector_used",)),
-        ({**HEALED, "successful_fallback": "#buy >> nth=0"}, ()),
-        ({**HEALED, "successful_fallback": "#buy >> visible=true >> nth=0"}, ()),
-        ({**HEALED, "type": "step_skipped"}, ()),
+        (HEALED, {"declared": ("fallback_selector_used",)}, "healed as the task declares"),
+        (HEALED, {"faults": {"delayed_state": "struck"}}, "healed under an injected fault"),
+        ({**HEALED, "successful_fallback": "#buy >> nth=0"}, {}, "one of the selector's own matches was used"),
+        ({**HEALED, "successful_fallback": "#buy >> visible=true >> nth=0"}, {}, "one of the selector's own matches"),
     ],
 )
-def test_what_needs_no_change_is_left_out(warning: dict[str, Any], declared: tuple[str, ...]) -> None:
-    assert healed([record("T-1", warnings=(warning,), declared=declared)]) == []
+def test_what_needs_no_change_is_told_without_one(warning: dict[str, Any], fields: dict[str, Any], why: str) -> None:
+    """The tile counts it, so the section says what it was."""
+    parts = [record("T-1", warnings=(warning,), **fields), record("T-2", warnings=(HEALED,))]
+    other, settled = healed(parts)
+    assert (settled.change, other.settled, bool(other.change)) == ("", "", True)
+    assert settled.settled.startswith(why)
+    text = page_of(run(parts=[execution(parts[0])]))
+    assert "nothing to change." in text
+    assert "Proposed change" not in text
+    assert "No selector had to be stood in for" not in text
+
+
+def test_another_warning_is_no_healing() -> None:
+    assert healed([record("T-1", warnings=({**HEALED, "type": "step_skipped"},))]) == []
+    assert healed([record("T-1", warnings=(HEALED,), faults={"late": "never struck"})])[0].change
 
 
 def points(outcomes: str, task_id: str = "T-1") -> dict[str, tuple[TaskPoint, ...]]:

@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from harness.dashboard import plots
-from harness.dashboard.text import amount, duration, visible
+from harness.dashboard.text import amount, duration, visible, with_code
 from harness.dashboard.view import Rate
 from tests.unit.dashboard.pages import EVIL, hostile_run, page_of, trend
 from tests.unit.history.runs import execution, many, record, run
@@ -90,7 +90,7 @@ def test_a_plot_has_no_script_no_style_and_no_comment() -> None:
     drawn = str(plots.outcomes(trend()))
     assert not re.search(r"<script|<style|<!--|<desc|style=", drawn)
     assert 'role="img" aria-label="Tasks passed, failed and skipped in each run"' in drawn
-    assert "<title>11-12 09:00: 5</title>" in drawn
+    assert "<title>11-12 09:00:00: 5</title>" in drawn
 
 
 def test_a_trend_names_the_last_run() -> None:
@@ -114,6 +114,18 @@ def test_a_plot_takes_any_name(name: str) -> None:
 )
 def test_durations_read_as_people_say_them(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("use `wait` or `#a > b`", "use <code>wait</code> or <code>#a &gt; b</code>"),
+        ("`<b>` {x}", "<code>&lt;b&gt;</code> {x}"),
+        ("a lone ` <i>", "a lone ` &lt;i&gt;"),
+    ],
+)
+def test_what_is_in_backticks_is_code(text: str, html: str) -> None:
+    assert str(with_code(text)) == html
 
 
 def test_amounts_have_the_right_number() -> None:

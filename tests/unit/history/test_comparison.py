@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.history import compare, compared, save_run
+from harness.history import HistoryError, compare, compared, save_run
 from harness.history.durations import usual
-from harness.history.flakiness import flaky_tasks, rate_of
+from harness.history.flakiness import flaky_tasks, passed_last, rate_of
 from harness.history.record import Execution, Outcome, RunRecord, TaskPoint
 from tests.unit.history.runs import BEGAN, execution, executions, failed, nodeid, record, run, several, skipped
 from tests.unit.history.test_store import runs
@@ -67,11 +67,25 @@ def test_failing_fixed_new_and_not_run() -> None:
     found = compare(old, new, {nodeid("T-5"): points("passed", "skipped")}, {})
     failing = [(each.task_id, each.before, each.code, each.message) for each in found.newly_failing]
     why = ("STEP_TIMEOUT", "the step took longer than 10 s")
-    assert failing == [("T-1", "passed", *why), ("T-5", "passed", *why), ("T-7", "new", *why)]
+    assert failing == [("T-1", "passed", *why), ("T-5", "passed", *why)]
     assert [each.task_id for each in found.fixed] == ["T-2"]
     assert [each.task_id for each in found.still_failing] == ["T-3"]
-    assert (found.new_tasks, found.not_run) == ((nodeid("T-7"),), (nodeid("T-4"),))
+    assert [(each.task_id, each.outcome, each.code) for each in found.new_tasks] == [("T-7", "failed", "STEP_TIMEOUT")]
+    assert found.not_run == (nodeid("T-4"),)
     assert found.different
+
+
+@pytest.mark.parametrize("code", ["INTERRUPTED", "WORKER_CRASHED"])
+def test_what_was_cut_off_from_outside_says_nothing_of_its_task(code: str) -> None:
+    cut = [execution(failed(name, code)) for name in ("T-1", "T-2")]
+    found = compare(*two([passed("T-1"), passed("T-2")], cut), {}, {})
+    assert [each.task_id for each in found.not_judged] == ["T-1", "T-2"]
+    assert (found.newly_failing, found.new_tasks, found.different) == ((), (), False)
+    known = {nodeid("T-1"): points("passed"), nodeid("T-2"): points("failed")}
+    after = compare(*two(cut, [broken("T-1"), passed("T-2")]), known, {})
+    assert [each.task_id for each in (*after.newly_failing, *after.fixed)] == ["T-1", "T-2"]
+    assert rate_of([point.model_copy(update={"code": code}) for point in points("failed")]) is None
+    assert passed_last({"a": [*points("passed"), points("failed")[0].model_copy(update={"code": code})]}) == {"a"}
 
 
 def test_a_task_that_was_left_out_in_the_old_run_is_judged_by_the_one_before() -> None:
@@ -165,4 +179,32 @@ def test_with_the_history_around(tmp_path: Path) -> None:
     (slower,) = found.slower
     assert (slower.task_id, slower.usual and slower.usual.runs) == ("T-SLOWER", 10)
     assert compared(tmp_path, "last-2", "last-2").slower == ()
+    assert (compared(tmp_path).old, compared(tmp_path).why) == (days[-2].run, "")
     assert len(executions()) == 19
+
+
+def selections(root: Path, *several: str) -> list[str]:
+    """A run a day of tasks with these letters; their names."""
+    names = [f"202511{day:02}T090000-1" for day in range(1, len(several) + 1)]
+    for name, letters in zip(names, several, strict=True):
+        save_run(root, run(name, [passed(letter) for letter in letters], happenings=()))
+    return names
+
+
+def test_compared_is_the_newest_run_that_ran_much_of_the_same(tmp_path: Path) -> None:
+    names = selections(tmp_path, "abcd", "abxy", "a", "abcd")
+    found = compared(tmp_path)
+    assert (found.old, found.new) == (names[1], names[3])
+    assert found.why == (
+        f"the run before ({names[2]}) ran 1 of the 4 tasks; this is the newest that has at least half of them: 2"
+    )
+    assert compared(tmp_path, "last-1").old == names[2]
+
+
+def test_when_no_earlier_run_ran_much_of_the_same_that_is_said(tmp_path: Path) -> None:
+    names = selections(tmp_path, "xy", "z", "abc")
+    found = compared(tmp_path)
+    assert found.old == names[1]
+    assert found.why.endswith("ran 0 of the 3 tasks: no earlier run has half of them")
+    with pytest.raises(HistoryError, match="nothing to compare it with"):
+        compared(tmp_path, None, names[0])

@@ -76,6 +76,17 @@ def test_again_and_with_one_more(tmp_path: Path) -> None:
     assert places(load_run(tmp_path / "other")) == {"T-1": "shard 1", "T-1~2": "shard 2", "T-1~3": "shard 3"}
 
 
+def test_what_allure_knows_of_earlier_merges_stays(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    put(out, shard(tmp_path / "1", 1, "T-1"))
+    earlier = {".harness/allure-history.jsonl": "{}\n", ".harness/allure-history-2/last/history.json": "[]"}
+    for name, text in earlier.items():
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text(text, "utf-8")
+    put(out, shard(tmp_path / "2", 2, "T-1"))
+    assert {name: (out / name).read_text("utf-8") for name in earlier} == earlier
+
+
 def test_of_a_ci_system_that_leaves_out_hidden_folders(tmp_path: Path) -> None:
     one = shard(tmp_path / "1", 1, "T-1")
     (one / HISTORY).rename(one / "history.sqlite3")

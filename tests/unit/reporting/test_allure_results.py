@@ -124,3 +124,61 @@ def test_a_run_that_cannot_be_told_leaves_nothing_out(tmp_path: Path, run: str) 
 
 def test_a_folder_that_is_not_there_has_no_results(tmp_path: Path) -> None:
     assert read_results(tmp_path / "nothing").tests == {}
+
+
+R1, R2, R3 = "20260501T110000-5", "20260501T120000-77", "20260501T130000-6"
+
+
+def of(run: str, **more: Any) -> dict[str, Any]:
+    return {"labels": [{"name": "run", "value": run}], **more}
+
+
+def test_a_run_that_was_killed_is_the_last_by_its_results(tmp_path: Path) -> None:
+    """It wrote nothing at its end, and may have begun within the second in which the other ended."""
+    result(tmp_path, "old", 1, **of(R1, historyId="h-a", status="failed"))
+    result(tmp_path, "a", 1, **of(R2))
+    run_id(tmp_path, R1)
+    found = read_results(tmp_path)
+    assert (list(found.tests), found.run, found.notes) == (["a-result.json"], R2, ())
+    assert found.left_out == ("1 of 2 results: of earlier runs (--all-runs keeps them)",)
+
+
+def test_a_run_of_other_tests_leaves_of_each_test_the_latest_run(tmp_path: Path) -> None:
+    result(tmp_path, "old", 1, **of(R1, historyId="h-a", status="failed"))
+    result(tmp_path, "a", 2, **of(R2))
+    result(tmp_path, "b", 3, **of(R3))
+    run_id(tmp_path, R3)
+    found = read_results(tmp_path)
+    assert list(found.tests) == ["a-result.json", "b-result.json"]
+    assert found.left_out == ("1 of 3 results: of earlier runs (--all-runs keeps them)",)
+    assert found.notes == (f"1 of 2 results are of other runs than the last, {R3}, which did other tests",)
+
+
+def test_what_ran_again_in_the_same_run_is_all_kept(tmp_path: Path) -> None:
+    result(tmp_path, "a1", 1, **of(R2, historyId="h-a", status="failed"))
+    result(tmp_path, "a2", 2, **of(R2, historyId="h-a"))
+    assert len(read_results(tmp_path).tests) == 2
+
+
+def test_a_run_that_left_nothing_is_told(tmp_path: Path) -> None:
+    result(tmp_path, "a", 1, **of(R2))
+    run_id(tmp_path, R3)
+    assert read_results(tmp_path).notes == (
+        f"the last run, {R3}, left no results of tests here: these are of earlier runs",
+    )
+
+
+def test_merged_runs_are_one(tmp_path: Path) -> None:
+    result(tmp_path, "a1", 1, **of(R2, historyId="h-a", status="failed"))
+    result(tmp_path, "a2", 2, **of(R3, historyId="h-a"))
+    run_id(tmp_path, "20260501T120000-merged-0a1b2c3d")
+    found = read_results(tmp_path)
+    assert (len(found.tests), found.left_out, found.notes) == (2, (), ())
+    assert all(test["labels"] == [] for test in found.tests.values())
+
+
+def test_a_label_that_names_no_run_is_none(tmp_path: Path) -> None:
+    result(tmp_path, "a", 1, **of("99999999T999999-1"))
+    result(tmp_path, "b", 1)
+    run_id(tmp_path)
+    assert read_results(tmp_path).notes == ()

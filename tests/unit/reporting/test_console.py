@@ -77,6 +77,14 @@ def test_before_anything_ran(code: str) -> None:
     assert "FAILED" not in "\n".join(lines[1:])
 
 
+def test_a_task_whose_process_died_says_nothing_of_its_steps() -> None:
+    plan = sample.plan()
+    result = replace(sample.failed(plan, Failure("WORKER_CRASHED", "its process died"), -1), history=())
+    first, *lines = failure_text(plan, result).splitlines()
+    assert first == "B1-2025-001 failed: WORKER_CRASHED at an unknown step"
+    assert "not run" not in "\n".join(lines)
+
+
 def test_a_precondition_that_could_not_be_looked_at() -> None:
     plan = sample.plan()
     lines = failure_text(plan, sample.failed(plan, Failure("CHANNEL_UNREADABLE", "no"), -1)).splitlines()
@@ -193,6 +201,8 @@ def test_faults_of_the_task_are_named() -> None:
         ("refuse-0", "", 0, False), ("hang-1", "t.task.yaml:9", 1, True),
     ]  # fmt: skip
     assert report.hint in " ".join(text.split())
+    declared = error_report(plan, result, Context(), expected=True)
+    assert declared.hint == "This failure follows an injected fault, as the task declares: there is nothing to do."
 
 
 def test_a_fault_that_could_not_be_done_is_what_failed() -> None:

@@ -9,10 +9,11 @@ import pytest
 
 from harness.reporting import html
 from harness.reporting.attachments import TRACE
+from harness.reporting.history import LAST_RUN, write_last_run
 from harness.reporting.html import Wanted, build_report
 from harness.reporting.npm import Allure, ReportError
 from harness.reporting.trace_viewer import HERE_SCRIPT, viewer_folder
-from tests.unit.reporting.test_allure_results import result
+from tests.unit.reporting.test_allure_results import result, run_id
 from tests.unit.reporting.test_npm import program
 
 INDEX = (
@@ -109,6 +110,36 @@ def test_history_is_kept_and_a_run_counts_once(results: Path, tmp_path: Path, mo
     assert len(history.read_text().splitlines()) == 2
 
 
+@pytest.mark.usefixtures("allure")
+def test_a_report_of_all_runs_is_no_run(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = json.loads((results / "a-result.json").read_text())["start"]
+    history = tmp_path / ".harness/allure-history.jsonl"
+    history.parent.mkdir()
+    before = json.dumps({"testResults": {"id": {"fullName": "t#a", "start": start}}}) + "\n"
+    history.write_text(before)
+    monkeypatch.setenv("POINT", json.dumps({"testResults": {}}))
+    build_report(results, tmp_path / "report", Wanted(all_runs=True), project=tmp_path)
+    assert history.read_text() == before
+
+
+@pytest.mark.usefixtures("allure_2")
+def test_a_report_of_all_runs_is_no_run_to_allure_2(results: Path, tmp_path: Path) -> None:
+    build_report(results, tmp_path / "report", Wanted(all_runs=True), project=tmp_path)
+    assert not (tmp_path / ".harness").exists()
+
+
+@pytest.mark.usefixtures("allure")
+def test_a_last_run_that_is_not_among_the_results_is_told(results: Path, tmp_path: Path) -> None:
+    run_id(results)
+    write_last_run(tmp_path / LAST_RUN, "20260501T120000-77", [])
+    assert build_report(results, tmp_path / "report", project=tmp_path).notes == ()
+    write_last_run(tmp_path / LAST_RUN, "20260502T120000-8", [])
+    (note,) = build_report(results, tmp_path / "report", project=tmp_path).notes
+    assert note.startswith("the last run of the project, 20260502T120000-8, wrote no results here")
+    (tmp_path / LAST_RUN).write_text("{")
+    assert build_report(results, tmp_path / "report", project=tmp_path).notes == ()
+
+
 @pytest.mark.usefixtures("allure_2")
 def test_allure_2_keeps_its_history_and_has_its_categories(results: Path, tmp_path: Path) -> None:
     for _ in range(2):
@@ -157,6 +188,7 @@ def test_an_old_report_is_deleted_first(results: Path, tmp_path: Path) -> None:
 def test_other_peoples_folders_are_not_deleted(results: Path, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/thesis.txt").write_text("x")
+    (tmp_path / "mine/index.html").write_text("mine")
     with pytest.raises(ReportError, match="holds no report"):
         build_report(results, tmp_path / "mine", project=tmp_path)
     with pytest.raises(ReportError, match="the results themselves"):
@@ -175,10 +207,13 @@ def test_no_results(tmp_path: Path) -> None:
 
 def test_allure_fails(results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = program(tmp_path / "bad", "echo 'TypeError: no' >&2; exit 1")
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report/.taskspec-report").write_text("the report before")
     monkeypatch.setattr(html, "find_allure", lambda project, say, major: Allure(bad, "3.18.0"))
     with pytest.raises(ReportError, match="TypeError: no"):
         build_report(results, tmp_path / "report", project=tmp_path)
     assert not (tmp_path / ".harness").exists()
+    assert (tmp_path / "report/.taskspec-report").is_file()
 
 
 def test_playwright_has_a_viewer() -> None:

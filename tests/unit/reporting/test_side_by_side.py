@@ -2,23 +2,45 @@
 
 from __future__ import annotations
 
+import html
+from html.parser import HTMLParser
+
 from harness.reporting.inert import inert
-from harness.reporting.side_by_side import LARGEST_PAGE, LARGEST_PICTURE, side_by_side, within
+from harness.reporting.side_by_side import LARGEST_PAGE, LARGEST_PICTURE, side_by_side
 
 PAGE = (
     "<html><head><title>Shop</title><style>body, .a{color:red}</style></head><body class=x><h1>Shop</h1></body></html>"
 )
 
 
+class Frames(HTMLParser):
+    """The frames of a page: their attributes, and the document in each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[tuple[dict[str, str | None], str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "iframe":
+            found = dict(attrs)
+            self.frames.append((found, found.get("srcdoc") or ""))
+
+
 def test_both_are_in_one_page() -> None:
     page = side_by_side(b"\x89PNG", inert(PAGE)) or ""
     assert 'src="data:image/png;base64,iVBORw=="' in page
-    assert "<h1>Shop</h1>" in page
     assert page.count("<body") == page.count("<html") == 1
 
 
-def test_style_sheets_of_the_page_reach_no_further() -> None:
-    assert within(inert(PAGE)).strip() == "<style>@scope (.page) {\n:scope, .a{color:red}\n}</style><h1>Shop</h1>"
+def test_the_elements_are_a_document_of_their_own_without_rights() -> None:
+    page = side_by_side(b"\x89PNG", inert("</style></iframe>\"'" + PAGE)) or ""
+    found = Frames()
+    found.feed(page)
+    ((attributes, inner),) = found.frames
+    assert attributes["sandbox"] == ""
+    assert "<h1>Shop</h1>" in inner
+    assert "body, .a{color:red}" in inner
+    assert "color:red" not in page.replace(html.escape(inner), "")
 
 
 def test_nothing_of_the_page_acts() -> None:

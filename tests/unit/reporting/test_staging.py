@@ -34,6 +34,17 @@ def test_a_test_that_passed_when_it_was_run_again_is_flaky(tmp_path: Path) -> No
     assert "statusDetails" not in documents["b2-result.json"]
 
 
+def test_another_run_makes_no_test_flaky(tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    for second, status in enumerate(("failed", "passed")):
+        labels = [{"name": "run", "value": f"20260501T12000{second}-7"}]
+        result(folder, status, second, historyId="h", status=status, labels=labels)
+    found = read_results(folder, all_runs=True)
+    assert len(found.tests) == 2
+    assert flaky_tests(found) == set()
+    assert staged(folder)["passed-result.json"]["labels"] == []
+
+
 def test_expected_and_actual_stand_beside_the_failure(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     attached = [{"name": name, "source": f"{name}-attachment.txt"} for name in ("expected", "actual")]

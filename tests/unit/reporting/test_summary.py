@@ -43,6 +43,7 @@ def test_everything() -> None:
         "  tasks/x.yaml step 12: `#a` -> `//td` (button 'Pay')",
         "artifacts: errors",
         "Allure results: allure-results (build the report: harness report)",
+        "look closer: harness triage, harness show T, harness dashboard",
     ]
 
 

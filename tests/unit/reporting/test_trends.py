@@ -24,6 +24,15 @@ def test_a_run_that_is_built_again_is_no_new_run(tmp_path: Path) -> None:
     assert earlier_points(history, began(3)) == ([point(1), point(2)], [])
 
 
+def test_a_run_of_which_only_a_part_is_there_keeps_its_point(tmp_path: Path) -> None:
+    history = tmp_path / "allure-history.jsonl"
+    items = {name: {"fullName": "tasks.b1#B1", "start": start} for name, start in (("a", 1), ("b", 2))}
+    line = json.dumps({"testResults": items})
+    history.write_text(f"{line}\n")
+    assert earlier_points(history, began(2, 3)) == ([line], [])
+    assert earlier_points(history, began(1, 2, 3)) == ([], [])  # the first of three was an attempt
+
+
 def test_a_history_that_broke_off_is_named_and_the_rest_kept(tmp_path: Path) -> None:
     history = tmp_path / "allure-history.jsonl"
     history.write_text(f'{point(1)}\n{{"uuid": "2", "testRe\n[]\n{{"testResults": {{"h": 7}}}}\n')

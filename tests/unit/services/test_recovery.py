@@ -209,3 +209,12 @@ def test_a_circuit_that_is_open_does_not_hide_that_the_service_is_down_for_good(
         assert (told.code, told.details["circuit"]) == ("SERVICE_DOWN", {"state": "open"})
 
     play(services, main)
+
+
+def test_a_host_that_is_nearly_one_of_ours_was_misspelt(make: Make, port: int) -> None:
+    services = make(settings(port))
+    (host,) = services.hosts
+    for name, advised in ((f"{host[0]}{host}", True), ("quite-another.example", False)):
+        told = services.explain(Failure("NET_DNS", "no such host", details={"url": f"http://{name}/"}))
+        assert (f"Did you mean `{host}`?" in told.hint) is advised
+        assert told.code == "NET_DNS"

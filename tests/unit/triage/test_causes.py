@@ -116,3 +116,11 @@ def test_what_has_no_failure_says_why_it_counts() -> None:
     assert of_record(partial).message == "it ended as partial_success"
     bare = runs.execution(runs.record("C"), "failed").model_copy(update={"record": None, "reason": "no fixture"})
     assert [each.message for each in troubles(runs.run(parts=[bare]))] == ["no fixture"]
+
+
+def test_two_criteria_are_two_causes_however_alike_they_read() -> None:
+    def unmet(place: str) -> Trouble:
+        text = f"url() == 'http://shop.local/{place}'"
+        return Trouble(place, "CRITERIA_UNMET", f"Assertion failed: {text}: url() is 'x', expected 'y'", criterion=text)
+
+    assert [each.count for each in causes([unmet("cart"), unmet("checkout"), unmet("cart")])] == [2, 1]

@@ -38,6 +38,20 @@ def test_the_artifact_that_shows_most(code: str, file: str) -> None:
     assert look(Trouble("T", code, "m", artifacts="errors/T"), *ALL) == str(Path("errors/T", file))
 
 
+@pytest.mark.parametrize(
+    ("message", "file"),
+    [
+        ("mem('orders.last.id') == 'A-1': expected 'A-1', actual null", "memory_snapshot.json"),
+        ("1 of 3 criteria: EVENTUALLY(json('env', 'gov.status') == 'booked')", "env_snapshot.json"),
+        ("text('#id') == mem('orders.last.id')", "screenshot.png"),
+        ("WITHIN(3, exists('#done'))", "screenshot.png"),
+    ],
+)
+def test_a_failed_criterion_is_looked_at_where_it_reads(message: str, file: str) -> None:
+    for code in ("CRITERIA_UNMET", "ASSERTION_FAILED"):
+        assert look(Trouble("T", code, message, artifacts="errors/T"), *ALL) == str(Path("errors/T", file))
+
+
 @pytest.mark.parametrize("code", CATALOG)
 def test_every_code_has_one(code: str) -> None:
     assert look(Trouble("T", code, "m", artifacts="errors/T", source="tasks/t.task.yaml"), *ALL)

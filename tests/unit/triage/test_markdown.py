@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.history.record import RunRecord
-from harness.triage import causes, troubles
+from harness.triage import Trouble, causes, troubles
 from harness.triage.escaping import code, escaped
 from harness.triage.markdown import LIMIT, Page, markdown
 from tests.unit.history import runs
@@ -38,6 +38,14 @@ def test_every_failure_has_its_cause_its_step_its_message_and_what_to_do() -> No
     assert "<code>ELEMENT\\_NOT\\_FOUND</code> | 1 click | Element not found: \\#checkout |" in row
 
 
+def test_a_criterion_is_at_the_end_as_in_the_terminal() -> None:
+    steps = (runs.step(0, True), runs.step(3, False, code="CRITERIA_UNMET"))
+    unmet = runs.failed("T-1", "CRITERIA_UNMET", step_index=3, steps=steps, steps_total=3)
+    (row,) = (trouble.step for trouble in troubles(runs.run(parts=[runs.execution(unmet)])))
+    assert row == "end assert"
+    assert Trouble("T", "AGENT_FAILED", step_index=3, steps_total=3).step == "3"
+
+
 def test_what_passed_and_still_needs_somebody() -> None:
     flaky, healed = section(markdown(page(runs.run())), "Flaky and healed")
     assert flaky == "- T-FLAKY passed at execution 2, after STEP\\_TIMEOUT: the step took longer than 10 s"
@@ -47,10 +55,24 @@ def test_what_passed_and_still_needs_somebody() -> None:
     )
 
 
+def test_what_healed_under_an_injected_fault_is_left_as_it_is() -> None:
+    healed = runs.record("T-1", warnings=(runs.HEALED,), faults={"late": "struck"})
+    (line,) = section(markdown(page(runs.run(parts=[runs.execution(healed)]))), "Flaky and healed")
+    assert line.endswith("was (healed under an injected fault: nothing to change)")
+    assert "update" not in line
+
+
 def test_trouble_around_the_tasks_and_no_news_of_what_works_again() -> None:
     lines = section(markdown(page(runs.run())), "Circuits and services")
-    assert [line[2:10] for line in lines] == ["09:00:26", "09:00:40", "09:01:00"]
+    assert [line[2:10] for line in lines] == ["09:00:26", "09:00:40"], "a threshold is neither"
     assert "origin:http:\\//bank.local" in lines[0]
+
+
+def test_a_single_failure_is_one_table() -> None:
+    text = markdown(page(runs.run(parts=[runs.execution(runs.failed("T-1", "STEP_TIMEOUT"))], happenings=())))
+    assert "Failures by cause" not in text
+    *rows, last = section(text, "Failed tasks")
+    assert (len(rows), last) == (3, "Look first at <code>harness explain STEP\\_TIMEOUT</code>.")
 
 
 def test_a_green_run_is_short() -> None:

@@ -1,0 +1,48 @@
+"""The picture of a page and its elements, opened in a real browser: the page's own style stays in its half."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from harness.browser.executable import find
+from harness.reporting.inert import inert
+from harness.reporting.side_by_side import side_by_side
+from harness.settings import BrowserSettings
+
+HOSTILE = (
+    "<html><head><style>html{position:fixed;inset:0;contain:none!important;z-index:9;background:red!important}</style>"
+    "<style>} } figcaption, .picture{display:none!important} </style></head>"
+    "<body><h1 id=shop style='color:rgb(1, 2, 3)'>Shop</h1></body></html>"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        found = find(BrowserSettings(), Path(playwright.chromium.executable_path), os.environ)
+        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+def test_the_pages_style_stays_in_its_half(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(side_by_side(b"\x89PNG", inert(HOSTILE)) or "", "utf-8")
+    page = browser.new_page(viewport={"width": 1000, "height": 700})
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto(file.as_uri())
+    shop = page.frame_locator("iframe.page").locator("#shop")
+    assert shop.evaluate("element => getComputedStyle(element).color") == "rgb(1, 2, 3)"
+    captions = page.locator("figcaption").all()
+    assert [caption.is_visible() for caption in captions] == [True, True]
+    over = "() => document.elementFromPoint(200, 22).closest('figure') === document.querySelector('figure')"
+    assert page.evaluate(over)
+    assert said == []
+    page.screenshot(path=tmp_path / "page.png")
+    page.close()

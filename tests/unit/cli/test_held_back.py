@@ -1,0 +1,25 @@
+"""What a replay does not send."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from harness.cli.held_back import HeldBack
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "refused"),
+    [
+        ("GET", "http://other.example/", False),
+        ("HEAD", "http://other.example/", False),
+        ("POST", "http://Shop.local/buy", False),
+        ("POST", "http://other.example/buy", True),
+        ("delete", "https://other.example:8443/x", True),
+        ("POST", "http://below.shop.local/", True),
+        ("POST", "blob:null/1", False),
+    ],
+)
+def test_what_may_write_elsewhere_is_not_sent(method: str, url: str, refused: bool) -> None:
+    assert HeldBack(frozenset({"shop.local"})).refuses(SimpleNamespace(method=method, url=url)) is refused

@@ -1,0 +1,26 @@
+"""The command as a program."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+INTERRUPTED = """
+import sys
+
+class CtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == "harness.cli.chaos":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, CtrlC())
+from harness.cli import main
+"""
+
+
+def test_ctrl_c_while_it_starts_is_no_error_to_speak_of() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", INTERRUPTED]
+    found = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (130, "", "")

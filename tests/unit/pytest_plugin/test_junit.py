@@ -1,0 +1,33 @@
+"""What stands in junit.xml beside a test case."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from harness.pytest_plugin.junit import add_properties, properties
+from tests.unit.history import runs
+
+
+def test_of_a_failure_all_that_is_known() -> None:
+    assert dict(properties(runs.failed("T-1", "STEP_TIMEOUT"))) == {
+        "task_id": "T-1",
+        "final_state": "failed",
+        "retries": 1,
+        "healed": "false",
+        "code": "STEP_TIMEOUT",
+        "error_type": "timeout_step",
+        "step_index": 1,
+        "artifacts": "errors/T-1",
+    }
+
+
+def test_a_task_that_passed_says_whether_it_was_healed() -> None:
+    found = dict(properties(runs.record("T-2", warnings=(runs.HEALED,))))
+    assert found == {"task_id": "T-2", "final_state": "completed", "retries": 0, "healed": "true"}
+
+
+def test_what_the_item_says_already_is_not_said_twice() -> None:
+    item: Any = SimpleNamespace(user_properties=[("task_id", "T-1"), ("of_mine", 1)])
+    add_properties(item, runs.record("T-1"))
+    assert [name for name, _ in item.user_properties] == ["task_id", "of_mine", "final_state", "retries", "healed"]
