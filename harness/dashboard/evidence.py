@@ -20,6 +20,8 @@ from harness.reporting.task_record import TaskRecord
 REPORT = "error_report.json"
 _REPORT_LIMIT = 4_000_000
 _OTHERS = 20
+INERT = frozenset({".png", ".jpg", ".json", ".jsonl", ".txt", ".log", ".zip", ".har", ".md", ".csv"})
+"""What else may be linked: opening it runs nothing, whoever has put it there."""
 """Files of a folder that are linked beside the usual ones."""
 
 
@@ -88,7 +90,7 @@ class Shelf:
         """Files that are there and not empty, the usual ones first."""
         there = {path.name: path for path in folder.iterdir() if _is_file(folder, path)}
         usual = [name for name in NAMES if name in there]
-        others = sorted(there.keys() - usual)[:_OTHERS]
+        others = sorted(name for name in there.keys() - usual if Path(name).suffix in INERT)[:_OTHERS]
         for name in (*usual, *others):
             yield Link(label=name, href=quote(Path(relpath(there[name], self.page)).as_posix(), safe="/"))
 

@@ -87,9 +87,9 @@ def end_run(database: sqlite3.Connection, run: RunRecord) -> None:
     database.execute(_END, (*_ending(run), run_document(run), run.run))
 
 
-def prune(database: sqlite3.Connection, keep: int) -> tuple[str, ...]:
-    """Only the newest runs stay; the names of those that went."""
-    old = tuple(str(row["run"]) for row in database.execute(_OLD, (keep,)))
+def prune(database: sqlite3.Connection, keep: int, but: str = "") -> tuple[str, ...]:
+    """Only the newest runs stay; the names of those that went. `but` stays, however old its clock makes it."""
+    old = tuple(name for row in database.execute(_OLD, (keep,)) if (name := str(row["run"])) != but)
     database.executemany("DELETE FROM runs WHERE run = ?", [(run,) for run in old])
     return old
 

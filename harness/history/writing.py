@@ -41,6 +41,8 @@ class RunWriter:
             with _explained(self._path), transaction(self._database):
                 note_abandoned(self._database, root)
                 insert_run(self._database, run, process)
+            with suppress(sqlite3.Error):  # so that the file alone has the tables, should the run be killed
+                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._patience(QUICK)
         except BaseException:
             self._database.close()
@@ -66,7 +68,7 @@ class RunWriter:
             with transaction(self._database):
                 end_run(self._database, run)
                 drop_empty(self._database, self._run)
-                prune(self._database, keep)
+                prune(self._database, keep, but=self._run)
 
     def close(self) -> None:
         with suppress(sqlite3.Error):

@@ -78,6 +78,7 @@ class Ahead:
         wants, after = (self._wanted or {}).get(name, frozenset()), self._before.get(name, frozenset())
         alone = any(fault.kind in SHARED for fault in self._faults(spec))
         free = not held and plain(item, current) and item.loaded.source not in self._state.problems
+        free = free and not (spec.episode_id and may_run_again(item))
         return Job(name, wants, after, alone, free), make
 
     def _faults(self, spec: TaskSpec) -> Iterator[Fault]:
@@ -190,6 +191,13 @@ def _hooked(config: pytest.Config) -> bool:
     return bool(config.hook.pytest_taskspec_repair.get_hookimpls())
 
 
+def may_run_again(item: pytest.Item) -> bool:
+    """`--reruns`: a member of an episode that fails may not be over yet, and the next one is to wait for it."""
+    return bool(item.config.getoption("reruns", 0)) or any(
+        each.get_closest_marker("flaky") for each in item.session.items
+    )
+
+
 def _session_wide(item: Any) -> Iterator[str]:
     """Fixtures of the whole session that the item had: they are set up."""
     for name, found in item._fixtureinfo.name2fixturedefs.items():  # noqa: SLF001 - `fixturenames` has no scopes
@@ -199,9 +207,13 @@ def _session_wide(item: Any) -> Iterator[str]:
 
 def steps_in(config: pytest.Config) -> bool:
     """Whether a conftest.py or a plugin of the project looks at each item in its turn."""
-    return any(_own(impl) for name in STEPPING_IN for impl in getattr(config.hook, name).get_hookimpls())
+    hooks = (getattr(config.hook, name) for name in STEPPING_IN)
+    return any(_own(impl, config.rootpath) for hook in hooks for impl in hook.get_hookimpls())
 
 
-def _own(impl: Any) -> bool:
-    file: str = getattr(impl.plugin, "__file__", None) or ""
-    return file.endswith("conftest.py")
+def _own(impl: Any, root: Path) -> bool:
+    """Whether a hook is one of the project's: a conftest.py, or a plugin of its own, not one that was installed."""
+    file = Path(getattr(impl.plugin, "__file__", None) or "")
+    ours = str(getattr(impl.plugin, "__name__", "")).startswith("harness.")
+    below = file.is_relative_to(root) and "site-packages" not in file.parts
+    return file.name == "conftest.py" or (below and not ours)

@@ -64,7 +64,7 @@ class Cause:
 
 
 def causes(troubles: Iterable[Trouble], hosts: Mapping[str, str] = MappingProxyType({})) -> tuple[Cause, ...]:
-    """The one that explains most first; of two alike, the one that reaches farther.
+    """The one that explains most first; of two alike, the one that reaches farther; what was only interrupted last.
 
     `hosts`: host -> the service that answers there, of those that the project declares.
     """
@@ -74,7 +74,7 @@ def causes(troubles: Iterable[Trouble], hosts: Mapping[str, str] = MappingProxyT
     for each in found:
         groups.setdefault(_key(each, down), []).append(each)
     made = (_cause(group, key[1] if key[0] == _SERVICE else "") for key, group in groups.items())
-    return tuple(sorted(made, key=lambda cause: (-cause.count, _reach(cause.code))))
+    return tuple(sorted(made, key=lambda cause: (cause.code == "INTERRUPTED", -cause.count, _reach(cause.code))))
 
 
 def underlying(trouble: Trouble) -> str:

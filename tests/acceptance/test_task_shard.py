@@ -33,6 +33,18 @@ def test_each_item_is_in_one_part_and_what_is_tied_stays_together(project: Proje
     assert "E" in with_c
 
 
+def test_machines_with_other_orders_come_to_the_same_parts(project: Project) -> None:
+    """As with pytest-randomly, which shuffles on each machine in its own way."""
+    for name in "ABCDEF":
+        project.task(name)
+    shuffled = "def pytest_collection_modifyitems(items):\n    items.sort(key=lambda item: item.name, reverse={})\n"
+    parts = []
+    for number, reverse in ((1, True), (2, False)):
+        (project.path / "conftest.py").write_text(shuffled.format(reverse), "utf-8")
+        parts.append(collected(project, "--task-shard", f"{number}/2"))
+    assert sorted([*parts[0], *parts[1]]) == list("ABCDEF")
+
+
 def test_a_part_runs_under_xdist_as_without(project: Project) -> None:
     suite(project)
     alone = project.run("--task-shard", "1/2", "-v").parseoutcomes()

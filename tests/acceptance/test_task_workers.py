@@ -237,6 +237,27 @@ def test_reruns_and_a_hook_that_fails_hold_up_nobody(project: Project) -> None:
     )
 
 
+def test_an_episode_waits_for_a_member_that_runs_again(project: Project) -> None:
+    (project.path / "conftest.py").write_text("", "utf-8")
+    project.task("A", episode_id="E-1", steps=[pause(0.1)], success_criteria=["mem('x') == 1"])
+    project.task("B", episode_id="E-1", steps=[pause(0.1)])
+    project.run("--task-workers", "2", "--reruns", "1")
+    lines = (project.path / ".harness" / "events.jsonl").read_text("utf-8").splitlines()
+    assert [each["task_id"] for each in map(json.loads, lines) if each["type"] == "task"] == ["A", "A", "B"]
+
+
+def test_a_plugin_of_the_project_that_steps_in_is_asked_first(project: Project) -> None:
+    (project.path / "conftest.py").write_text("pytest_plugins = ['myhooks']\n", "utf-8")
+    (project.path / "myhooks.py").write_text(
+        "import pytest\ndef pytest_runtest_setup(item):\n    if item.name == 'B':\n        pytest.skip('not today')\n",
+        "utf-8",
+    )
+    project.task("A", steps=[pause(0.3)])
+    project.task("B", steps=[pause(0.1)], success_criteria=["mem('x') == 1"])
+    project.run("--task-workers", "2").assert_outcomes(passed=1, skipped=1)
+    assert not (project.path / "errors" / "B").exists()
+
+
 @pytest.mark.parametrize("workers", ["0", "many", "101"])
 def test_a_number_that_cannot_be_is_refused(project: Project, workers: str) -> None:
     project.task("A")

@@ -58,7 +58,7 @@ def test_a_failure_without_a_file_has_no_place() -> None:
 
 
 def test_each_cause_is_shown_before_any_is_shown_twice() -> None:
-    same = [Trouble(f"S-{n}", "INTERRUPTED", "ended") for n in range(20)]
+    same = [Trouble(f"S-{n}", "DRIVER_GONE", "ended") for n in range(20)]
     others = [Trouble(f"O-{n}", "ASSERTION_FAILED", "wrong", selector=f"#s{n}") for n in range(4)]
     shown = list(commands(causes([*same, *others]), lambda task: (f"{task.task_id}.yaml", 1)))
     assert len(shown) == MOST

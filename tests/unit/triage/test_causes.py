@@ -124,3 +124,10 @@ def test_two_criteria_are_two_causes_however_alike_they_read() -> None:
         return Trouble(place, "CRITERIA_UNMET", f"Assertion failed: {text}: url() is 'x', expected 'y'", criterion=text)
 
     assert [each.count for each in causes([unmet("cart"), unmet("checkout"), unmet("cart")])] == [2, 1]
+
+
+def test_what_was_only_interrupted_comes_last() -> None:
+    """However many tasks were cancelled for the sake of the one that failed."""
+    cancelled = [Trouble(f"T-{number}", "INTERRUPTED", "The run was interrupted") for number in range(3)]
+    found = causes([*cancelled, Trouble("A", "CRITERIA_UNMET", "no")])
+    assert [each.code for each in found] == ["CRITERIA_UNMET", "INTERRUPTED"]
