@@ -42,6 +42,8 @@ class Recorded:
     alternative: str | None
     """The task that passed in its place."""
     sources: RecordedSources
+    partial: bool = False
+    """It ended as `partial_success`."""
 
     @property
     def before(self) -> bool:
@@ -68,6 +70,7 @@ def recorded(folder: Path) -> Recorded:
         run=_text(manifest.get("run")),
         source=_text(manifest.get("source")),
         passed=passed,
+        partial=state == "partial_success",
         expected=manifest.get("expected") is True,
         code=code if isinstance(code, str) else None,
         ended="" if passed or code == UNMET else _ended(report),

@@ -13,7 +13,7 @@ from harness.regrade.documents import UnusableEvidenceError
 from harness.regrade.grading import Grade
 from harness.regrade.recorded import Recorded, recorded
 from harness.regrade.score import ScoreRange, score_again
-from harness.regrade.verdict import Standing, standing
+from harness.regrade.verdict import Ends, Standing, standing
 from harness.reporting.redaction import Redactor
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
@@ -83,7 +83,9 @@ async def _judged(evidence: Recorded, task: Loaded, environ: Mapping[str, str], 
     relaxed = plan.relaxed_success_criteria if plan.enabled else ()
     criteria = [await _criterion(text, evidence, judge, relaxed=False) for text in spec.success_criteria]
     others = [await _criterion(text, evidence, judge, relaxed=True) for text in relaxed]
-    found = standing(evidence, spec.expect, _grades(criteria), _grades(others), at_failure=at_failure)
+    found = standing(
+        evidence, spec.expect, _grades(criteria), _grades(others), at_failure=at_failure, ends=Ends.of(spec)
+    )
     succeeded = {"pass": True, "fail": False}.get(found.verdict)
     return Regraded(
         evidence=evidence,

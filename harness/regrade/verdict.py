@@ -4,15 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
+from harness.failure import Failure
+from harness.recovery import GiveUp
 from harness.regrade.grading import Grade
 from harness.regrade.recorded import Recorded
 from harness.reporting.grading import UNMET
-from harness.spec.parts import Expect
+from harness.spec.parts import Expect, FinalState
+from harness.spec.task import TaskSpec
 
 Verdict = Literal["pass", "fail", "undecided"]
+_MANY = 1000
 _WORDS: dict[bool | None, Verdict] = {True: "pass", False: "fail", None: "undecided"}
+
+
+RELAXED = "only by its relaxed criteria"
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """How a task ends whose criteria do not hold."""
+
+    failing: FinalState = "failed"
+    index: int | None = None
+    """Number of its steps: where criteria stand."""
+
+    @classmethod
+    def of(cls, spec: TaskSpec) -> Ends:
+        """As its `on_assertion_fail` says."""
+        remedies = islice(spec.error_recovery.remedies(Failure(UNMET, ""), lambda: 0.5), _MANY)
+        give_up = next((each for each in remedies if isinstance(each, GiveUp)), GiveUp())
+        return cls(give_up.final_state, len(spec.steps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +50,24 @@ class Standing:
 
 
 def standing(
-    evidence: Recorded, expect: Expect | None, criteria: Sequence[Grade], relaxed: Sequence[Grade], *, at_failure: bool
+    evidence: Recorded,
+    expect: Expect | None,
+    criteria: Sequence[Grade],
+    relaxed: Sequence[Grade],
+    *,
+    at_failure: bool,
+    ends: Ends | None = None,
 ) -> Standing:
-    """`relaxed` criteria do when all of them hold and the others do not."""
+    """`relaxed` criteria do when all of them hold and the others do not. `ends`: of the task, should they not hold."""
+    ends = ends or Ends()
     if evidence.ended and (not at_failure or (expect is not None and evidence.expected)):
         return _never_reached(evidence, expect)
     if evidence.alternative is not None and (worst := _worst(criteria)) is not None:
         return Standing("undecided", f"{evidence.alternative} passed in its place; now: {worst.why}")
     found = _by_criteria(criteria, relaxed)
     moment = f"; judged as it was when it ended {evidence.ended}" if evidence.ended else ""
-    if expect is not None and expect.final_state in ("failed", "aborted"):
-        found = _declared(expect, found)
+    if expect is not None:
+        found = _declared(expect, found, ends, evidence)
     return Standing(found.verdict, (found.why + moment).removeprefix("; "))
 
 
@@ -54,7 +85,7 @@ def _by_criteria(criteria: Sequence[Grade], relaxed: Sequence[Grade]) -> Standin
         return Standing(_WORDS[worst.holds], worst.why)
     other = _worst(relaxed)
     if other is None:
-        return Standing("pass", f"only by its relaxed criteria: {worst.why}")
+        return Standing("pass", f"{RELAXED}: {worst.why}")
     open_ = None in (worst.holds, other.holds)
     return Standing("undecided" if open_ else "fail", f"{worst.why}; relaxed: {other.why}")
 
@@ -69,13 +100,29 @@ def _never_reached(evidence: Recorded, expect: Expect | None) -> Standing:
     )
 
 
-def _declared(expect: Expect, found: Standing) -> Standing:
-    """A task that must fail passes when it fails as its file says."""
-    fits = expect.error_type in (None, "assertion_failed") and expect.code in (None, UNMET)
-    if found.verdict == "pass":
-        return Standing("fail", "its file declares a failure, and its criteria hold")
-    if not fits:
-        return Standing("fail", f"its file declares another failure: {expect.code or expect.error_type}")
-    if found.verdict == "fail":
-        return Standing("pass", f"it fails as its file declares: {found.why}")
-    return found
+def _declared(expect: Expect, found: Standing, ends: Ends, evidence: Recorded) -> Standing:
+    """A task with `expect` passes when it ends as its file says, as in a run (`engine.ending.unmet`)."""
+    if found.verdict == "undecided":
+        return found
+    failed = found.verdict == "fail"
+    now = {
+        "final_state": (expect.final_state, ends.failing if failed else _passing(found, evidence)),
+        "error_type": (expect.error_type, "assertion_failed" if failed else None),
+        "code": (expect.code, UNMET if failed else None),
+        "step_index": (expect.step_index, ends.index if failed else None),
+    }
+    wrong = [f"{name} {to}, it would be {is_}" for name, (to, is_) in now.items() if to is not None and to != is_]
+    if wrong:
+        held = "" if failed else "; its criteria hold"
+        return Standing("fail", f"its file declares {'; '.join(wrong)}{held}")
+    if expect.warnings:
+        return Standing("undecided", "its file declares warnings, and which it gave is not judged here")
+    how = f"fails as its file declares: {found.why}" if failed else f"ends as its file declares; {found.why}"
+    return Standing("pass", f"it {how}".removesuffix("; "))
+
+
+def _passing(found: Standing, evidence: Recorded) -> FinalState:
+    """What was partial for another reason than its criteria (a step was skipped) stays so."""
+    unmet = False in (evidence.ran or {}).values()
+    partial = found.why.startswith(RELAXED) or (evidence.partial and not unmet)
+    return "partial_success" if partial else "completed"

@@ -14,7 +14,7 @@ from harness.regrade.grading import Grade
 from harness.regrade.recorded import Recorded
 from harness.regrade.score import score_again
 from harness.regrade.sources import RecordedSources
-from harness.regrade.verdict import standing
+from harness.regrade.verdict import Ends, standing
 from harness.reporting.redaction import MARK
 from harness.spec.loaded import Loaded
 from harness.spec.origin import Origin
@@ -30,6 +30,12 @@ EVIDENCE = Recorded(
 STOPPED = replace(EVIDENCE, passed=False, ended="in step 2 (STEP_TIMEOUT)", code="STEP_TIMEOUT")
 FAILS = Expect(final_state="failed", error_type="assertion_failed")
 OTHERWISE = Expect(final_state="failed", code="STEP_TIMEOUT")
+PARTLY = Expect(final_state="partial_success")
+WARNED = Expect(final_state="completed", warnings=("fallback_selector_used",))
+
+
+def replace_index(index: int) -> Expect:
+    return Expect(final_state="failed", error_type="assertion_failed", step_index=index)
 
 
 @pytest.mark.parametrize(
@@ -61,7 +67,20 @@ def test_by_its_criteria(criteria: list[Grade], relaxed: list[Grade], verdict: s
         (EVIDENCE, FAILS, UNMET, False, "pass", "fails as its file declares: b is wrong"),
         (EVIDENCE, FAILS, HELD, False, "fail", "its criteria hold"),
         (EVIDENCE, FAILS, OPEN, False, "undecided", "c is hidden"),
-        (EVIDENCE, OTHERWISE, UNMET, False, "fail", "another failure: STEP_TIMEOUT"),
+        (EVIDENCE, OTHERWISE, UNMET, False, "fail", "declares code STEP_TIMEOUT, it would be CRITERIA_UNMET"),
+        (
+            EVIDENCE,
+            Expect(final_state="aborted", error_type="assertion_failed"),
+            UNMET,
+            False,
+            "fail",
+            "final_state aborted",
+        ),
+        (EVIDENCE, replace_index(0), UNMET, False, "fail", "step_index 0, it would be 4"),
+        (EVIDENCE, replace_index(4), UNMET, False, "pass", "fails as its file declares"),
+        (EVIDENCE, PARTLY, HELD, False, "fail", "final_state partial_success, it would be completed"),
+        (replace(EVIDENCE, partial=True), PARTLY, HELD, False, "pass", "ends as its file declares"),
+        (EVIDENCE, WARNED, HELD, False, "undecided", "declares warnings"),
         (replace(EVIDENCE, alternative="T2"), None, UNMET, False, "undecided", "T2 passed in its place"),
         (replace(EVIDENCE, alternative="T2"), None, HELD, False, "pass", ""),
     ],
@@ -69,9 +88,17 @@ def test_by_its_criteria(criteria: list[Grade], relaxed: list[Grade], verdict: s
 def test_by_how_it_ended(
     evidence: Recorded, expect: Expect | None, grade: Grade, at_failure: bool, verdict: str, why: str
 ) -> None:
-    found = standing(evidence, expect, [grade], [], at_failure=at_failure)
+    found = standing(evidence, expect, [grade], [], at_failure=at_failure, ends=Ends(index=4))
     assert found.verdict == verdict
     assert why in found.why
+
+
+def test_how_it_ends_is_what_its_rule_says() -> None:
+    steps = [{"act": "wait", "value": 0}]
+    silent = TaskSpec(task_id="T", steps=steps, error_recovery={"on_assertion_fail": "abort_silent"})
+    plain = TaskSpec(task_id="T", steps=steps)
+    assert Ends.of(plain) == Ends("failed", 1)
+    assert Ends.of(silent).failing == "aborted"
 
 
 def scored(attempts: dict[str, int] | None, succeeded: bool | None, **spec: Any) -> Any:
