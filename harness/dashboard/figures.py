@@ -7,15 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.dashboard.view import Rate, SlowStep, ThresholdState
-from harness.failure import Family
 from harness.history.record import RunRecord
-from harness.reporting.metrics import error_metrics
+from harness.reporting.metrics import error_metrics, rule_name
 from harness.reporting.table import place
 from harness.reporting.task_record import TaskRecord
 from harness.resilience.thresholds import THRESHOLDS, Unit
 
 SLOWEST = 10
-_NAMES = {Family.NETWORK: "network_error", Family.ASSERTION: "assertion_retry"}
 _WORDS = {
     "totalAttempts": "attempts",
     "successfulRetries": "retries that worked",
@@ -44,7 +42,7 @@ def recoveries(run: RunRecord) -> Iterator[Rate]:
     tried = Counter(family for family, _ in pairs)
     worked = Counter(family for family, success in pairs if success)
     for family in sorted(tried, key=lambda each: (worked[each] / tried[each], each)):
-        name = _NAMES.get(family, family.removeprefix("on_"))
+        name = rule_name(family)
         rate = round(worked[family] / tried[family], 4)
         yield Rate(name=name, tried=tried[family], worked=worked[family], rate=rate)
 

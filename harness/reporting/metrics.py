@@ -26,7 +26,7 @@ def error_metrics(records: Sequence[TaskRecord]) -> dict[str, Any]:
         "failed_as_expected": sum(record.expected for record in failed),
         "error_breakdown": dict(sorted(breakdown.items())),
         "recovery_success_rate": {
-            _rule(family): round(worked[family] / count, 4) for family, count in sorted(tried.items())
+            rule_name(family): round(worked[family] / count, 4) for family, count in sorted(tried.items())
         },
     }
 
@@ -36,5 +36,6 @@ def _kind(record: TaskRecord) -> str:
     return "network_error" if record.family is Family.NETWORK else record.error_type or "unknown"
 
 
-def _rule(family: Family) -> str:
+def rule_name(family: Family) -> str:
+    """As 003 6.1 writes it."""
     return _NAMES.get(family, family.removeprefix("on_"))

@@ -185,16 +185,18 @@ def _healed(records: Sequence[TaskRecord]) -> Iterator[str]:
         for record in records
         for warning in record.warnings
         if warning.get("type") == "fallback_selector_used"
-        and not (_own_match(warning) or "fallback_selector_used" in record.declared)
+        and not (
+            own_match(str(warning.get("original_selector")), str(warning.get("successful_fallback")))
+            or "fallback_selector_used" in record.declared
+        )
     )
     if found:
         yield "healed selectors (update the spec):"
         yield from found
 
 
-def _own_match(warning: Mapping[str, object]) -> bool:
+def own_match(original: str, used: str) -> bool:
     """`use_first` and `use_visible` take one of the selector's own matches: nothing is to be changed."""
-    original, used = str(warning.get("original_selector")), str(warning.get("successful_fallback"))
     own = used.removesuffix(" >> nth=0")
     return own != used and ("${" in original or own.removesuffix(" >> visible=true") == original)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
+from harness.reporting.summary import own_match
 from harness.reporting.task_record import TaskRecord
 
 HEALED = "fallback_selector_used"
@@ -42,10 +43,4 @@ def _settled(record: TaskRecord, original: str, used: str) -> str:
         return _FAULTED
     if HEALED in record.declared:
         return _DECLARED
-    return _OWN if _own_match(original, used) else ""
-
-
-def _own_match(original: str, used: str) -> bool:
-    """`use_first` and `use_visible` take one of the selector's own matches."""
-    own = used.removesuffix(" >> nth=0")
-    return own != used and ("${" in original or own.removesuffix(" >> visible=true") == original)
+    return _OWN if own_match(original, used) else ""
