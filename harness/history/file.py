@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -92,7 +93,8 @@ def _opened(uri: str, path: Path, patience: float, *, make: bool = False) -> sql
     database = sqlite3.connect(uri, timeout=patience, isolation_level=None, check_same_thread=False, uri=True)
     try:
         database.row_factory = sqlite3.Row
-        if not _known(database, path) and make:
+        if not _looked_at(database, path) and make:
+            _to_wal(database, patience)
             _make(database, path)
         database.execute("PRAGMA foreign_keys = ON")
         database.execute("PRAGMA synchronous = NORMAL")
@@ -103,6 +105,15 @@ def _opened(uri: str, path: Path, patience: float, *, make: bool = False) -> sql
         database.close()
         raise
     return database
+
+
+def _looked_at(database: sqlite3.Connection, path: Path) -> bool:
+    """`_known` of one moment: another process that makes the file between two of its questions is seen whole or not."""
+    database.execute("BEGIN")
+    try:
+        return _known(database, path)
+    finally:
+        database.execute("ROLLBACK")
 
 
 def _known(database: sqlite3.Connection, path: Path) -> bool:
@@ -123,9 +134,21 @@ def _known(database: sqlite3.Connection, path: Path) -> bool:
     return False
 
 
+def _to_wal(database: sqlite3.Connection, patience: float) -> None:
+    """Where the disk can do it. SQLite does not wait for the change of mode as it does for a write: we ask again."""
+    end = time.monotonic() + patience
+    while True:
+        try:
+            database.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() > end:
+                raise
+        time.sleep(0.01)
+
+
 def _make(database: sqlite3.Connection, path: Path) -> None:
-    """Several processes may do this at once: the second finds it done. WAL where the disk can do it."""
-    database.execute("PRAGMA journal_mode = WAL")
+    """Several processes may do this at once: the second finds it done."""
     database.execute("BEGIN IMMEDIATE")
     if not _known(database, path):
         for table in TABLES:
