@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
+
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from harness.history.schema import APPLICATION, SCHEMA, TABLES
 from harness.reporting.names import shown_path
@@ -74,6 +75,10 @@ def is_busy(error: sqlite3.Error) -> bool:
     return _code(error) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
+def _in_the_way(error: BaseException) -> bool:
+    return isinstance(error, sqlite3.Error) and is_busy(error)
+
+
 def is_broken(error: sqlite3.Error) -> bool:
     return _code(error) in _BROKEN
 
@@ -136,15 +141,10 @@ def _known(database: sqlite3.Connection, path: Path) -> bool:
 
 def _to_wal(database: sqlite3.Connection, patience: float) -> None:
     """Where the disk can do it. SQLite does not wait for the change of mode as it does for a write: we ask again."""
-    end = time.monotonic() + patience
-    while True:
-        try:
-            database.execute("PRAGMA journal_mode = WAL")
-            return
-        except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() > end:
-                raise
-        time.sleep(0.01)
+    again = Retrying(
+        stop=stop_after_delay(patience), wait=wait_fixed(0.01), retry=retry_if_exception(_in_the_way), reraise=True
+    )
+    again(database.execute, "PRAGMA journal_mode = WAL")
 
 
 def _make(database: sqlite3.Connection, path: Path) -> None:
