@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
 import threading
-from collections.abc import Callable, Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -13,8 +15,32 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _DONE = object()
-_LOOK_UP = 0.5
-"""Seconds after which the waiting thread looks up, so that Ctrl-C is seen on every platform."""
+_LOOK_UP = 0.1
+"""Seconds after which the waiting thread looks up: for events, and so that Ctrl-C is seen on every platform."""
+
+
+class Post:
+    """What the loop's thread has for the waiting one, in order. What cannot wait rings; the rest is found at a look.
+
+    To wake a thread for every event would take the processor away from the steps, several times in each.
+    """
+
+    def __init__(self) -> None:
+        self._items: deque[Any] = deque()
+        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def put(self, item: Any, *, ring: bool = False) -> None:
+        self._items.append(item)
+        if ring:
+            self._bell.put(None)
+
+    def take(self, seconds: float) -> Iterator[Any]:
+        """What is there; if it is nothing, what is there after the bell, or after so many seconds."""
+        if not self._items:
+            with contextlib.suppress(queue.Empty):
+                self._bell.get(timeout=seconds)
+        while self._items:
+            yield self._items.popleft()
 
 
 class Caller:
@@ -22,7 +48,7 @@ class Caller:
 
     def __init__(
         self,
-        events: queue.SimpleQueue[Any],
+        events: Post,
         loop: asyncio.AbstractEventLoop,
         hear: Callable[[Any], None] | None = None,
     ) -> None:
@@ -44,7 +70,7 @@ class Caller:
     async def call(self, function: Callable[..., T], *args: Any) -> T:
         """Run a function on the waiting thread, between events; its result, or what it raises."""
         reply: asyncio.Future[T] = self._loop.create_future()
-        self._events.put(_Call(self._loop, partial(function, *args), reply))
+        self._events.put(_Call(self._loop, partial(function, *args), reply), ring=True)
         return await reply
 
 
@@ -72,7 +98,7 @@ class _Call:
 class Pending(Generic[T]):
     """Something that runs on the loop, whether or not somebody waits for it already."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, events: queue.SimpleQueue[Any]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, events: Post) -> None:
         self._loop = loop
         self._events = events
         self._outcome: Future[T] = Future()
@@ -82,7 +108,7 @@ class Pending(Generic[T]):
         """On the loop's own thread."""
         self._task = self._loop.create_task(main)
         self._task.add_done_callback(lambda done: _settle(done, self._outcome))
-        self._task.add_done_callback(lambda _: self._events.put(_DONE))
+        self._task.add_done_callback(lambda _: self._events.put(_DONE, ring=True))
 
     def finish(self, sink: Callable[[Any], None]) -> T:
         """What it returns, or raises; its events reach `sink` on this thread (LoopThread.run). Once."""
@@ -109,7 +135,7 @@ class LoopThread:
 
     def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> Pending[T]:
         """Start `main(caller)`; what is given to the caller waits until somebody finishes it. From any thread."""
-        events: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        events = Post()
         pending = Pending[T](self._loop, events)
         self._loop.call_soon_threadsafe(lambda: pending.start(main(Caller(events, self._loop))))
         return pending
@@ -143,15 +169,12 @@ def _settle(task: asyncio.Task[T], outcome: Future[T]) -> None:
         outcome.set_result(task.result())
 
 
-def _drain(events: queue.SimpleQueue[Any], sink: Callable[[Any], None]) -> None:
+def _drain(events: Post, sink: Callable[[Any], None]) -> None:
     while True:
-        try:
-            event = events.get(timeout=_LOOK_UP)
-        except queue.Empty:
-            continue
-        if event is _DONE:
-            return
-        if isinstance(event, _Call):
-            event.answer()
-        else:
-            sink(event)
+        for event in events.take(_LOOK_UP):
+            if event is _DONE:
+                return
+            if isinstance(event, _Call):
+                event.answer()
+            else:
+                sink(event)

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import psutil
@@ -101,6 +102,11 @@ def runs(pid: int) -> bool:
     return _status(pid) not in (None, psutil.STATUS_ZOMBIE)
 
 
+def works(pid: int) -> bool:
+    """Whether the process exists, is not a zombie, and was not stopped."""
+    return _status(pid) not in (None, psutil.STATUS_ZOMBIE, psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+
+
 def stopped(pid: int) -> bool:
     """Whether the process was stopped (SIGSTOP): it cannot answer."""
     return _status(pid) in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
@@ -109,9 +115,15 @@ def stopped(pid: int) -> bool:
 def _status(pid: int) -> str | None:
     """What the system says of the process; None when there is none."""
     try:
-        return psutil.Process(pid).status()
+        return _process(pid).status()
     except psutil.NoSuchProcess:
         return None
+
+
+@lru_cache(maxsize=64)
+def _process(pid: int) -> psutil.Process:
+    """Making one costs three times as much as asking it, and it is asked at every step."""
+    return psutil.Process(pid)
 
 
 def kill_tree(pid: int) -> None:

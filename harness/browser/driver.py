@@ -14,7 +14,7 @@ import psutil
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Playwright, async_playwright
 
-from harness.browser.chromium import kill_tree, runs, stopped
+from harness.browser.chromium import kill_tree, works
 
 STOP_SECONDS = 2.0
 _FORGOTTEN = "Connection closed while reading from the driver"
@@ -41,7 +41,7 @@ class Driver:
     @property
     def alive(self) -> bool:
         """Whether the process runs. A stopped one (SIGSTOP) is as good as gone: nobody but its parent could wake it."""
-        return self.pid is None or (runs(self.pid) and not stopped(self.pid))
+        return self.pid is None or works(self.pid)
 
     async def answers(self) -> bool:
         """Whether the process runs and answers within ANSWER_SECONDS."""

@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+
+
+class Later(Mapping[str, str]):
+    """A mapping that is made when somebody looks into it: of a hundred answers' headers, one's matter."""
+
+    def __init__(self, make: Callable[[], Mapping[str, str]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Mapping[str, str]:
+        return self._make()
+
+    def __getitem__(self, name: str) -> str:
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
 
 
 @dataclass(slots=True)
@@ -14,7 +36,8 @@ class Exchange:
     method: str
     started: datetime
     status: int | None = None
-    headers: dict[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Of the answer; names in lower case."""
     error: str | None = None
     redirected: bool = False
     """It follows a redirect: what it asks for is not what was sent."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from playwright.async_api import Error as PlaywrightError
-from playwright.async_api import Playwright, Request, StorageState
+from playwright.async_api import Playwright, StorageState
 
 from harness.browser.chromium import Chromium
 from harness.browser.har import Chapter
@@ -21,6 +22,8 @@ from harness.resilience import Clock, Deadline
 CLOSE_SECONDS = 3.0
 STOPPED_SECONDS = 0.75
 """A browser that is silent for so long twice is taken for stopped, and killed; others may live in it."""
+PROMPT_SECONDS = 0.3
+"""A context that is not closed after this is asked what holds it up; nearly all are closed by then."""
 FREED_SECONDS = 0.3
 """How long the page may take to answer before its context is closed."""
 KILL_SECONDS = 1.0
@@ -56,8 +59,7 @@ class Lease:
         self._console: list[str] = []
         self.chapters: list[Chapter] = []
         """Requests of each context, in order."""
-        self.requests = 0
-        """Sent by the pages so far, in all contexts."""
+        self._sent_before = 0
         self.on_move: Callable[[Tab], Awaitable[None]] | None = None
         """Called with each tab that takes the place of another, before anything is opened in it. Never raises."""
         self._move(chromium, tab)
@@ -67,10 +69,11 @@ class Lease:
         self.tab = tab
         self._ended = False
         self.chapters += [Chapter(tab.har, tab.watch.exchanges)] if tab.har else []
-        tab.context.on("request", self._count)
 
-    def _count(self, _: Request) -> None:
-        self.requests += 1
+    @property
+    def requests(self) -> int:
+        """Sent by the pages so far, in all contexts."""
+        return self._sent_before + self.tab.watch.requests
 
     @property
     def world(self) -> str:
@@ -125,6 +128,7 @@ class Lease:
             return error.failure
         except TimeoutError:
             return Failure("BROWSER_UNRESPONSIVE", f"no new page in {words(left)}", tainted=True)
+        self._sent_before += self.tab.watch.requests
         self._move(chromium, tab)
         if self.on_move is not None:
             await self.on_move(tab)
@@ -161,15 +165,22 @@ class Lease:
             return True
         self._console += self.tab.watch.console()
         self._ended = True
-        closed = False
+        closing = asyncio.create_task(self.tab.context.close())
         try:
+            await asyncio.wait({closing}, timeout=min(PROMPT_SECONDS, seconds))
+            if not closing.done():
+                await self._help(closing, max(seconds - PROMPT_SECONDS, 0))
+            closed = closing.done() and closing.exception() is None
+            if not closed and not await self.chromium.answers(STOPPED_SECONDS):
+                self.chromium.kill(self._request.world)
+            return closed
+        finally:
+            closing.cancel()
+
+    async def _help(self, closing: asyncio.Task[None], seconds: float) -> None:
+        """A close that takes its time: a page that loops would hold it up."""
+        with contextlib.suppress(PlaywrightError, TimeoutError):
             async with asyncio.timeout(seconds):
-                closed = await self.chromium.answers(STOPPED_SECONDS)
-                if closed:
-                    await self.tab.freed(FREED_SECONDS)  # a page that loops would hold the close up
-                    await self.tab.context.close()
-        except (PlaywrightError, TimeoutError):
-            closed = False
-        if not closed and not await self.chromium.answers(STOPPED_SECONDS):
-            self.chromium.kill(self._request.world)
-        return closed
+                if await self.chromium.answers(STOPPED_SECONDS):
+                    await self.tab.freed(FREED_SECONDS)
+                    await asyncio.wait({closing})

@@ -7,6 +7,7 @@ import asyncio
 from playwright.async_api import Frame, Page, Request
 
 from harness.browser.exchange import Exchange
+from harness.browser.listening import listen
 from harness.browser.network import net_error
 
 MOST_LOADING = 100
@@ -26,12 +27,9 @@ class MainFrame:
         self._pending: Exchange | None = None
         self._settled = asyncio.Event()
         self._settled.set()
-        page.on("crash", self._on_crash)
-        page.on("framenavigated", self._on_navigated)
-        page.on("domcontentloaded", self._on_parsed)
-        page.on("request", self._on_request)
-        page.on("requestfinished", self._on_ended)
-        page.on("requestfailed", self._on_ended)
+        listen(page, "crash", self._on_crash)
+        listen(page, "framenavigated", self._on_navigated)
+        listen(page, "domcontentloaded", self._on_parsed)
 
     def began(self, exchange: Exchange) -> None:
         """The main frame asks for another document."""
@@ -60,12 +58,13 @@ class MainFrame:
         pending = self._pending
         return pending if pending and pending.status is None and not self._settled.is_set() else None
 
-    def _on_request(self, request: Request) -> None:
-        """The context's listeners, which know of a new document, come first."""
+    def asked(self, request: Request) -> None:
+        """The page sent this request; when it asks for a document, `began` knows of that already."""
         if self._pending and len(self._pending.loading) < MOST_LOADING:
             self._pending.loading[request] = request.url
 
-    def _on_ended(self, request: Request) -> None:
+    def got(self, request: Request) -> None:
+        """The request is over, well or not."""
         if self._pending:
             self._pending.loading.pop(request, None)
 

@@ -8,7 +8,8 @@ from typing import Any
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator, Page
 
-from harness.resilience import Clock
+from harness.browser.attempt import LEAST_SECONDS
+from harness.resilience import Clock, Deadline
 
 _READ = """
 (matches, [what, name]) => {
@@ -27,9 +28,8 @@ _READ = """
   }
 }
 """
-_TEXT = """
-e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName) ? e.value : e.innerText ?? e.textContent
-"""
+_TEXT_OF = "e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName) ? e.value : e.innerText ?? e.textContent"
+_FIRST_TEXT = f"matches => matches.slice(0, 1).map({_TEXT_OF})"
 _REPLACED = re.compile(r"Execution context was destroyed|page is navigating")
 ELEMENT_FUNCTIONS = frozenset({"exists", "text", "value", "attr", "count", "visible"})
 
@@ -56,6 +56,16 @@ async def read_between_pages(page: Page, function: str, selector: str | None, na
             await clock.sleep(0.02)
 
 
-async def text_of(locator: Locator, ms: float) -> str:
-    """Text of the first match, or the value of a field; waits for it at most `ms` milliseconds."""
-    return str(await locator.first.evaluate(_TEXT, timeout=ms))
+async def text_of(locator: Locator, until: Deadline, clock: Clock) -> str:
+    """Text of the first match, or the value of a field; waits for it until then.
+
+    One call to the page when it is there, which is the rule; Playwright's own waiting costs three.
+    """
+    try:
+        found = await locator.evaluate_all(_FIRST_TEXT)
+    except PlaywrightError:
+        found = []
+    if found:
+        return str(found[0])
+    left = max(until.left(clock.now()), LEAST_SECONDS)
+    return str(await locator.first.evaluate(_TEXT_OF, timeout=left * 1000))

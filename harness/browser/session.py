@@ -156,7 +156,7 @@ class PlaywrightSession:
         scene = replace(self._scene(patience), selector=selector, frame=frame, what=what, patience=patience)
         try:
             async with asyncio.timeout(patience + GRACE):
-                return await text_of(locate(self._tab.page, selector, frame), max(patience, 0.02) * 1000)
+                return await text_of(locate(self._tab.page, selector, frame), scene.until, self._clock)
         except (PlaywrightError, TimeoutError) as error:
             return with_popups(await failure_of(error, scene), self._tab.watch.popups)
 

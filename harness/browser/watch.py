@@ -11,7 +11,8 @@ from playwright.async_api import BrowserContext, ConsoleMessage, Page, Request, 
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.dialogs import Answer, Dialogs
-from harness.browser.exchange import Exchange
+from harness.browser.exchange import Exchange, Later
+from harness.browser.listening import listen
 from harness.browser.main_frame import MainFrame
 from harness.resilience import Clock
 
@@ -40,7 +41,7 @@ class PageWatch:
     def __init__(self, clock: Clock, on_request_failed: Callable[[str, str], None] | None) -> None:
         self._clock = clock
         self._report = on_request_failed
-        self._open: deque[tuple[Request, Exchange]] = deque(maxlen=NETWORK_ENTRIES)
+        self._known: dict[Request, Exchange] = {}
         self._frames: dict[Page, MainFrame] = {}
         self._dialogs = Dialogs(self._complain)
         self.elsewhere: deque[Exchange] = deque(maxlen=POPUPS)
@@ -48,17 +49,20 @@ class PageWatch:
         self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
         self.lines: deque[Line] = deque(maxlen=CONSOLE_LINES)
         self.exchanges: deque[Exchange] = deque(maxlen=NETWORK_ENTRIES)
+        self.requests = 0
+        """Sent so far, by all pages."""
 
     def attach(self, context: BrowserContext, page: Page) -> None:
         """Listen. `page` is the one that is acted on; of the others the state is kept."""
         self._current = self._add(page)
-        context.on("request", self._on_request)
-        context.on("response", self._on_response)
-        context.on("requestfailed", self._on_request_failed)
+        listen(context, "request", self._on_request)
+        listen(context, "response", self._on_response)
+        listen(context, "requestfailed", self._on_request_failed)
+        listen(context, "requestfinished", self._on_request_finished)
         context.on("dialog", self._dialogs.on_dialog)
-        context.on("console", self._on_console)
-        context.on("weberror", self._on_page_error)
-        context.on("page", self._on_page)
+        listen(context, "console", self._on_console)
+        listen(context, "weberror", self._on_page_error)
+        listen(context, "page", self._on_page)
 
     def follow(self, page: Page) -> None:
         """From now on this is the page that is acted on; what it did until now belongs to the step that says so."""
@@ -108,7 +112,7 @@ class PageWatch:
     @property
     def opening(self) -> Exchange | None:
         """The newest page that is being opened and has no answer yet: it is not among the context's pages."""
-        waiting = ((request, exchange) for request, exchange in reversed(self._open) if not exchange.answered)
+        waiting = ((request, exchange) for request, exchange in reversed(self._known.items()) if not exchange.answered)
         return next((exchange for request, exchange in waiting if _frameless(request)), None)
 
     @property
@@ -149,44 +153,58 @@ class PageWatch:
     def _on_page(self, page: Page) -> None:
         """A page was opened: the request for its document came before anybody could know whose it was."""
         opened = self._add(page)
-        for request, exchange in self._open:
-            if self._asking(request) is opened:
+        for request, exchange in self._known.items():
+            if self._page_of(request) is opened and _is_document(request):
                 opened.adopt(exchange)
         self._popups.append((page, page.url[:LINE_LENGTH]))
 
     def _on_request(self, request: Request) -> None:
-        frame = self._asking(request)
+        self.requests += 1
+        page = self._page_of(request)
+        frame = page if page and _is_document(request) else None
         exchange = Exchange(request.url, request.method, self._clock.wall())
         exchange.redirected = request.redirected_from is not None
-        self.exchanges.append(exchange)
-        self._open.append((request, exchange))
+        self._remember(request, exchange)
         if frame:
             frame.began(exchange)
         if frame is not self._current and (frame or _frameless(request)):
             self.elsewhere.append(exchange)
+        if page:
+            page.asked(request)
 
-    def _asking(self, request: Request) -> MainFrame | None:
-        """The main frame that asks for a document; None when there is none, or its page is only being opened."""
-        if not request.is_navigation_request() or _frameless(request):
+    def _remember(self, request: Request, exchange: Exchange) -> None:
+        self.exchanges.append(exchange)
+        self._known[request] = exchange
+        if len(self._known) > NETWORK_ENTRIES:
+            del self._known[next(iter(self._known))]
+
+    def _page_of(self, request: Request) -> MainFrame | None:
+        """The page that asks; None: a service worker, or a page that is only being opened."""
+        if _frameless(request):
             return None
-        frame = request.frame
-        return self._frames.get(frame.page) if frame.parent_frame is None else None
-
-    def _take(self, request: Request) -> Exchange | None:
-        return next((exchange for known, exchange in reversed(self._open) if known == request), None)
+        try:
+            return self._frames.get(request.frame.page)
+        except PlaywrightError:
+            return None
 
     def _on_response(self, response: Response) -> None:
-        exchange = self._take(response.request)
+        exchange = self._known.get(response.request)
         if exchange:
-            exchange.status, exchange.headers = response.status, response.headers
+            exchange.status, exchange.headers = response.status, Later(lambda: response.headers)
+
+    def _on_request_finished(self, request: Request) -> None:
+        if page := self._page_of(request):
+            page.got(request)
 
     def _on_request_failed(self, request: Request) -> None:
         text = request.failure or "net::ERR_FAILED"
-        exchange, frame = self._take(request), self._asking(request)
+        exchange, page = self._known.get(request), self._page_of(request)
         if exchange:
             exchange.error = text
-            if frame:
-                frame.failed(exchange)
+            if page and _is_document(request):
+                page.failed(exchange)
+        if page:
+            page.got(request)
         place = _bounded(request.url)
         self.lines.append(Line("ERROR", f"Failed to load resource: {text} {place}", failed_url=request.url))
         if self._report:
@@ -206,6 +224,11 @@ class PageWatch:
 
     def _complain(self, text: str) -> None:
         self.lines.append(Line("WARNING", _bounded(text)))
+
+
+def _is_document(request: Request) -> bool:
+    """Whether this, of a page that is known, is for its main frame."""
+    return request.is_navigation_request() and request.frame.parent_frame is None
 
 
 def _frameless(request: Request) -> bool:

@@ -62,7 +62,7 @@ def task_timeout(run: Run, last: Failure | None = None) -> Failure:
 
 async def _do(run: Run, index: int, step: Step, remedy: Remedy | None, within: float, code: str) -> Outcome:
     until = Deadline.after(within, run.ports.clock.now())
-    step = resolve(step, run.stage.world.memory())
+    step = resolve(step, run.stage.world.memory)
     patience = _patience(run, step, remedy, within)
     if isinstance(step, Assert):
         outcome = await _assert(run, step, patience, until, code)

@@ -96,7 +96,7 @@ def _url(run: Run, step: Step) -> str | None:
     if not isinstance(step, Open | Api):
         return None
     try:
-        resolved = resolve(step, run.stage.world.memory())
+        resolved = resolve(step, run.stage.world.memory)
         return urljoin(run.plan.base_url or "", resolved.url) if isinstance(resolved, Open | Api) else None
     except (MissingMemory, Failed, ValueError):  # the attempt says what is wrong with it
         return None

@@ -44,7 +44,7 @@ async def is_done(run: Run, step: Step, *, unseen: bool) -> bool | None:
     `unseen`: the page and the memory are those of before the step, so a criterion that asks them cannot deny it.
     """
     try:
-        criterion = resolve(step, run.stage.world.memory()).done_when
+        criterion = resolve(step, run.stage.world.memory).done_when
         if criterion is None:
             return None
         done = await _answered(run, criterion, _until(run, step))
@@ -85,7 +85,7 @@ def _until(run: Run, step: Step) -> Deadline:
 
 async def settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn]:
     """The record of a step that failed and had taken effect. What it is to remember is still to be had."""
-    step = resolve(progress.declared, run.stage.world.memory())
+    step = resolve(progress.declared, run.stage.world.memory)
     values = await remember(run, progress.index, step, _until(run, step)) if step.remember else {}
     if isinstance(values, Failure):
         return progress.record(), Ending(values, progress.index, GiveUp())

@@ -117,7 +117,7 @@ def _attributed(run: Run, outcome: Outcome) -> Outcome:
 def _as_done(run: Run, step: Step) -> Step:
     """The step with memory filled in, for reports; as declared when it needs what is not there."""
     try:
-        return resolve(step, run.stage.world.memory())
+        return resolve(step, run.stage.world.memory)
     except (MissingMemory, Failed):
         return step
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -45,13 +45,15 @@ def interpolate_step(step: ModelT, scope: Scope, *, last: bool = False) -> Model
     return _rebuilt(step, changed)
 
 
-def resolve(step: Step, memory: Mapping[str, Any]) -> Step:
-    """The step as it is done: `${memory...}` stands for what memory holds now.
+def resolve(step: Step, memory: Callable[[], Mapping[str, Any]]) -> Step:
+    """The step as it is done: `${memory...}` stands for what memory holds now; it is read when the step needs it.
 
     Raises MissingMemory for an entry that is not there, and Failed for one that the step has no use for.
     """
+    if not any(_holds_reference(value) for _, value in step):
+        return step
     try:
-        return interpolate_step(step, Scope(memory=memory), last=True)
+        return interpolate_step(step, Scope(memory=memory()), last=True)
     except BadReferenceError as error:
         raise Failed(Failure("INVALID_INPUT", str(error))) from None
 

@@ -56,7 +56,7 @@ def test_references_are_resolved_but_for_memory() -> None:
     assert values[0]["url"] == "http://shop.local/WM-1"
     assert values[1]["value"] == "s3cret"
     assert values[2]["value"] == 30
-    assert resolve(plan.steps[3], {"id": 7}).target == "#o-7"
+    assert resolve(plan.steps[3], lambda: {"id": 7}).target == "#o-7"
     assert [str(criterion) for criterion in plan.preconditions] == [r"text('#who') == 'O\'Neil'"]
     assert [str(criterion) for criterion in plan.success_criteria] == [
         "mem('total') <= 30",

@@ -22,7 +22,7 @@ def step(**fields: Any) -> Step:
 
 def test_a_step_without_references_is_itself() -> None:
     click = step(act="click", selector="#a")
-    assert resolve(click, MEMORY) is click
+    assert resolve(click, lambda: MEMORY) is click
 
 
 @pytest.mark.parametrize(
@@ -43,26 +43,26 @@ def test_a_step_without_references_is_itself() -> None:
     ],
 )
 def test_memory_as_it_is_now(fields: dict[str, Any], changed: dict[str, Any]) -> None:
-    made = resolve(step(**fields), MEMORY)
+    made = resolve(step(**fields), lambda: MEMORY)
     assert {name: getattr(made, name) for name in changed} == changed
 
 
 def test_missing_memory_is_named() -> None:
     with pytest.raises(MissingMemory) as caught:
-        resolve(step(act="click", selector="#${memory.no.such}"), MEMORY)
+        resolve(step(act="click", selector="#${memory.no.such}"), lambda: MEMORY)
     assert caught.value.key == "no.such"
 
 
 def test_memory_that_the_step_cannot_use() -> None:
     with pytest.raises(Failed) as caught:
-        resolve(step(act="type", selector="a", value="${memory.pair}"), MEMORY)
+        resolve(step(act="type", selector="a", value="${memory.pair}"), lambda: MEMORY)
     assert caught.value.failure.code == "INVALID_INPUT"
 
 
 def test_the_plan_leaves_memory_for_later() -> None:
     scope = Scope(inputs={"x": "${memory.n}"}, persona={}, environ={})
     made = interpolate_step(step(act="type", selector="#${memory.n}", value="${inputs.x}"), scope)
-    assert resolve(made, MEMORY) == step(act="type", selector="#3", value="${memory.n}")
+    assert resolve(made, lambda: MEMORY) == step(act="type", selector="#3", value="${memory.n}")
 
 
 def test_an_input_that_the_step_cannot_use() -> None:
