@@ -19,6 +19,10 @@ from harness.settings import Settings
 
 FILE = Path(".harness/circuits.sqlite3")
 """Where they are kept with `persist`, below the project's root."""
+ENDPOINT_FAILURES = 2
+"""So many connections in a row that fail: each costs seconds, and there may be other endpoints."""
+ENDPOINT_REST = 5.0
+"""Seconds, at most, until it is tried again: a server that is started again is soon there."""
 
 
 class RunCircuits:
@@ -42,6 +46,7 @@ class RunCircuits:
             emit=emit,
             store=store,
             enabled=self._enabled,
+            scopes={Scope.ENDPOINT: BreakerSettings(ENDPOINT_FAILURES, 1, min(table.reset_seconds, ENDPOINT_REST))},
         )
 
     def of(self, plan: Plan) -> Callable[[str], Breaker | None]:
@@ -51,6 +56,10 @@ class RunCircuits:
     def agent(self, name: str) -> Breaker | None:
         """The circuit of an agent that chooses steps; None when they are off."""
         return self._circuits.breaker(CircuitName(Scope.AGENT, name)) if self._enabled else None
+
+    def endpoint(self, name: str) -> Breaker:
+        """The circuit of a browser endpoint; where circuits are off, one that never opens."""
+        return self._circuits.breaker(CircuitName(Scope.ENDPOINT, name))
 
     def answers_again(self, host: str) -> None:
         """A host is known to be there again: its circuits close, without a probe."""

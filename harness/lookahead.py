@@ -13,6 +13,7 @@ from typing import Any
 from harness.engine.ending import reached
 from harness.engine.schedule import Job, Schedule
 from harness.gauge import Gauge
+from harness.output import Output, kept_in
 from harness.plan import Plan
 from harness.record import TaskResult
 from harness.resilience import SystemClock
@@ -45,6 +46,14 @@ class People:
 NOBODY = People()
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A task that runs, or has run, and that nobody has asked for."""
+
+    pending: Pending[Ran]
+    output: Output
+
+
 class Lookahead:
     """Several tasks of one harness at once. `add`, `run`, `skip` and `stop` belong to the thread of pytest."""
 
@@ -67,7 +76,7 @@ class Lookahead:
         self._limit = limit
         self._schedule = Schedule.of((), window)
         self._jobs: dict[str, tuple[Job, Make]] = {}
-        self._begun: dict[str, Pending[Ran]] = {}
+        self._begun: dict[str, Begun] = {}
         self._change = threading.Condition()
         self._gauge: Pending[None] | None = None
 
@@ -94,7 +103,10 @@ class Lookahead:
                     self._schedule.add(job)
 
     def run(self, name: str, sink: Callable[[Any], None]) -> Ran:
-        """What became of the task whose turn has come; its events reach `sink`. Raises what its plan or Ctrl-C does."""
+        """What became of the task whose turn has come; its events reach `sink`. Raises what its plan or Ctrl-C does.
+
+        What it has printed before is printed first.
+        """
         with self._change:
             if name not in self._begun and name not in self._schedule.waiting:  # once more: `--reruns`
                 self._schedule.again(self._jobs[name][0])
@@ -102,8 +114,11 @@ class Lookahead:
             self._fill()
             while name not in self._begun:
                 self._change.wait(_LOOK_UP)
-            pending = self._begun.pop(name)
-        return pending.finish(sink)
+            begun = self._begun[name]
+        begun.output.turn()  # Ctrl-C in the middle of it: `stop` ends the task, with its report
+        with self._change:
+            del self._begun[name]
+        return begun.pending.finish(sink)
 
     def skip(self, name: str) -> None:
         """Its turn has come, and it does not run: what it depends on did not pass."""
@@ -116,7 +131,7 @@ class Lookahead:
         """The run is over: nothing more begins, what runs is cancelled. All that ran and that nobody has asked for."""
         with self._change:
             self._schedule.close()
-            left, self._begun = list(self._begun.values()), {}
+            left, self._begun = [begun.pending for begun in self._begun.values()], {}
         if self._gauge is not None:
             self._gauge.cancel()
         for pending in left:
@@ -127,8 +142,13 @@ class Lookahead:
         """Begin what may; the lock is held."""
         for name in self._schedule.startable(self._limit):
             self._schedule.begin(name)
-            self._begun[name] = self._harness.begin(partial(self._play, name))
+            output = Output()
+            self._begun[name] = Begun(self._harness.begin(partial(self._aside, name, output)), output)
         self._change.notify_all()
+
+    async def _aside(self, name: str, output: Output, caller: Caller) -> Ran:
+        with kept_in(output):
+            return await self._play(name, caller)
 
     async def _play(self, name: str, caller: Caller) -> Ran:
         """On the loop. The plan is made beside it, so that making it holds up nobody."""

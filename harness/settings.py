@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
+from harness.endpoint_urls import checked, of_environment
 from harness.spec.problems import did_you_mean
 from harness.spec.profiles import TimeoutProfile
 
@@ -150,6 +152,10 @@ class Settings(Part):
         "simple", description="Limits of tasks that declare none: simple, medium or complex (specs/003 8.1)."
     )
     timeout_scale: float = Field(1.0, gt=0, le=100)
+    browser_endpoint: Annotated[tuple[str, ...], AfterValidator(checked)] = Field(
+        (),
+        description="URLs (ws://, wss://) of Playwright servers that give the browsers; none: they are started here.",
+    )
     task_workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] | Literal["auto"] = Field(
         1, description="So many tasks at once in one process, on one browser; auto: as many as the machine can take."
     )
@@ -184,6 +190,7 @@ def load_settings(root: Path, **options: Any) -> Settings:
     """`[tool.harness]` of the project at `root`, with the options of the run over it; SettingsError for a bad one."""
     file = root / "pyproject.toml"
     table = _table(file)
+    options = {**_of_environment(), **options}
     tables = {
         name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})} for name in ("browser", "breaker")
     }
@@ -193,6 +200,14 @@ def load_settings(root: Path, **options: Any) -> Settings:
         raise SettingsError("\n".join(_problem(file, found) for found in error.errors())) from error
     faults = tuple(root / file for file in settings.faults)
     return settings.model_copy(update={"artifacts": root / settings.artifacts, "faults": faults})
+
+
+def _of_environment() -> dict[str, Any]:
+    """What goes over the file, and under the command line. SettingsError for a bad one."""
+    try:
+        return {"browser_endpoint": urls} if (urls := of_environment(os.environ)) else {}
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
 
 
 def _table(file: Path) -> dict[str, Any]:

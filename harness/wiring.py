@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from harness.agents.registry import Agents
-from harness.browser.launch import Browsers
-from harness.browser.request import SessionRequest
+from harness.browser import Browsers, Endpoints, SessionRequest
 from harness.circuits import RunCircuits
 from harness.engine import run_task
+from harness.engine.ending import reached
 from harness.events import Event
 from harness.failure import Failed
 from harness.faults import FaultInjector, Network, SiteHands, StateHands, Where, prepare
@@ -69,11 +69,12 @@ class Harness:
         self.channels = Channels(settings.channels, hosts=self.services.hosts, root=settings.root)
         self.redactor = Redactor((), settings.redact)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
-        passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous)
+        passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous, reached)
         self._witness = passed.keep if settings.evidence == "all" else None
         self._scratch = Scratch(self.clock, self.archive.workspace)
-        temp, guard = self._scratch.path, self._scratch.guard
-        self.browsers = Browsers(settings.browser, self.clock, temp=temp, guard=guard, hosts=self.services.hosts)
+        temp, guard, hosts = self._scratch.path, self._scratch.guard, self.services.hosts
+        ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
+        self.browsers = Browsers(settings.browser, self.clock, temp=temp, guard=guard, hosts=hosts, elsewhere=ends)
         self.agents = Agents(settings.agents, settings.root, self.circuits.agent)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._coherence = Coherence(
@@ -101,8 +102,7 @@ class Harness:
 
     async def run(self, plan: Plan, emit: Callable[[Event], None], people: People = NOBODY) -> TaskResult:
         """Run one task. Failures are in the result; nothing is raised but cancellation before it began."""
-        agent = self.agents.agent(None)
-        heard = self._coherence.hearing(emit)
+        agent, heard = self.agents.agent(None), self._coherence.hearing(emit)
         try:
             with in_task(plan, wake=emit):
                 return await run_task(self._in_a_fresh_world(plan), self._ports(plan, agent, heard, people))

@@ -8,7 +8,8 @@ import queue
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from contextvars import Context, copy_context
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -60,15 +61,17 @@ class _Job:
     reply: asyncio.Future[Any]
     task: asyncio.Task[Any] | None = None
     """What is async of it, on the thread's loop."""
+    context: Context = field(default_factory=copy_context)
+    """Of who waits for it: what the code prints is its task's."""
     abandoned: bool = False
     over: bool = False
 
     def do(self, runner: asyncio.Runner) -> None:
         """On the agent's thread."""
         try:
-            result = self.function()
+            result = self.context.run(self.function)
             if inspect.isawaitable(result):
-                result = runner.run(self._awaited(result))
+                result = runner.run(self._awaited(result), context=self.context)
         except BaseException as error:  # noqa: BLE001 - whatever foreign code raises belongs to who asked
             self._answer(self.reply.set_exception, _plain(error))
         else:

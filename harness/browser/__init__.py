@@ -1,7 +1,8 @@
 """The browser: the only importer of Playwright."""
 
+from harness.browser.endpoints import Endpoints
 from harness.browser.launch import Browsers
 from harness.browser.request import SessionRequest
 from harness.browser.session import PlaywrightSession
 
-__all__ = ["Browsers", "PlaywrightSession", "SessionRequest"]
+__all__ = ["Browsers", "Endpoints", "PlaywrightSession", "SessionRequest"]

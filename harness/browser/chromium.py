@@ -1,4 +1,4 @@
-"""One running browser process."""
+"""One running browser: here as a process, or elsewhere behind a connection."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 from playwright.async_api import Browser, CDPSession
@@ -19,20 +20,93 @@ from harness.browser.tls import TlsFront
 CLOSE_SECONDS = 3.0
 
 
+class Process(Protocol):
+    """What runs a browser."""
+
+    @property
+    def pid(self) -> int | None:
+        """None for a browser elsewhere: its process is never signalled from here."""
+
+    @property
+    def runs(self) -> bool: ...
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it cannot answer (SIGSTOP), as far as can be told at once."""
+
+    @property
+    def killable(self) -> bool:
+        """Whether it is ours alone: ending it takes nobody else's browser away."""
+
+    async def crash(self) -> None:
+        """Let the browser's process end as in a crash, where `kill` would only leave it. Bounded."""
+
+    def kill(self) -> None:
+        """End it now, with all that belongs to it; it no longer `runs` then, or soon."""
+
+    async def closed(self) -> None:
+        """Wait until nothing of it is left here. Bounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalProcess:
+    """A process of this machine, with all below it."""
+
+    pid: int
+    group: int | None
+    """Its process group: a script may have started it, whose pid this is then."""
+
+    @classmethod
+    async def of(cls, control: CDPSession) -> LocalProcess:
+        """The one that a browser says it is."""
+        processes = (await control.send("SystemInfo.getProcessInfo"))["processInfo"]
+        pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
+        return cls(pid, _group(pid))
+
+    @property
+    def pids(self) -> set[int]:
+        """Its own, and that of its group."""
+        return {self.pid, self.group or self.pid}
+
+    @property
+    def runs(self) -> bool:
+        return runs(self.pid)
+
+    @property
+    def stopped(self) -> bool:
+        return stopped(self.pid)
+
+    @property
+    def killable(self) -> bool:
+        return True
+
+    async def crash(self) -> None:
+        """`kill` is the same here."""
+
+    def kill(self) -> None:
+        kill_tree(self.pid)
+        if self.group is not None:  # pages that were stopped outlive a browser that is gone already
+            with contextlib.suppress(OSError):
+                os.killpg(self.group, signal.SIGKILL)
+
+    async def closed(self) -> None:
+        """SIGKILL leaves nothing to wait for."""
+
+
 @dataclass(slots=True)
 class Chromium:
-    """A launched browser, its process, what answers its https, and how many sessions live in it."""
+    """A browser, what runs it, what answers its https, and how many sessions live in it."""
 
     browser: Browser
     control: CDPSession
     """A standing session to the browser itself; it answers even while pages hang."""
-    pid: int
-    group: int | None
-    """Its process group: a script may have started it, whose pid this is then."""
+    process: Process
     user_agent: str
     front: TlsFront
-    traces: Path
-    """Where Playwright writes the traces that are running."""
+    traces: Path | None
+    """Where Playwright writes the traces that are running; None: elsewhere, out of reach."""
+    unreachable: frozenset[str] = frozenset()
+    """Hosts of the project that this browser cannot reach, because it runs elsewhere."""
     sessions: int = field(default=0)
     ended_by: str | None = None
     """World of the task for whose sake it was killed or stopped; None: it ended by itself, or lives."""
@@ -40,15 +114,19 @@ class Chromium:
     """Several sessions lived in it when it ended."""
 
     @classmethod
-    async def of(cls, browser: Browser, front: TlsFront, traces: Path) -> Chromium:
-        """Learn the process id and the User-Agent of a browser just launched."""
-        control = await browser.new_browser_cdp_session()
-        processes = (await control.send("SystemInfo.getProcessInfo"))["processInfo"]
-        pid = next(int(process["id"]) for process in processes if process["type"] == "browser")
+    async def of(
+        cls, browser: Browser, control: CDPSession, process: Process, front: TlsFront, traces: Path | None
+    ) -> Chromium:
+        """Learn its User-Agent: a browser that says it is there. Raises what Playwright raises."""
         version = await control.send("Browser.getVersion")
-        chromium = cls(browser, control, pid, _group(pid), version["userAgent"], front, traces)
+        chromium = cls(browser, control, process, version["userAgent"], front, traces)
         browser.on("disconnected", lambda _: chromium.lost())
         return chromium
+
+    @property
+    def pid(self) -> int | None:
+        """Of the browser's process, where that is one of this machine."""
+        return self.process.pid
 
     def lost(self) -> None:
         """It is gone: whoever lives in it now is concerned."""
@@ -57,11 +135,11 @@ class Chromium:
     @property
     def alive(self) -> bool:
         """Whether the process runs and is connected. A stopped one (SIGSTOP) is alive."""
-        return self.browser.is_connected() and runs(self.pid)
+        return self.browser.is_connected() and self.process.runs
 
     async def answers(self, seconds: float) -> bool:
         """Whether the browser itself still answers. Of a stopped one it is known at once."""
-        if stopped(self.pid):
+        if self.process.stopped:
             return False
         try:
             async with asyncio.timeout(seconds):
@@ -72,14 +150,20 @@ class Chromium:
 
     async def close(self) -> None:
         """Close, at most CLOSE_SECONDS; then the process tree is killed."""
-        if runs(self.pid) and await self.answers(0.5):
+        if self.process.runs and await self.answers(0.5):
             try:
                 async with asyncio.timeout(CLOSE_SECONDS):
                     await self.browser.close()
             except (TimeoutError, PlaywrightError):
                 pass
         self.kill()
+        await self.process.closed()
         await self.front.close()
+
+    async def crash(self, by: str) -> None:
+        """End the browser itself for the sake of this world's task. `kill` says who else is concerned."""
+        self.ended_by = self.ended_by or by
+        await self.process.crash()
 
     def kill(self, by: str | None = None) -> None:
         """End the whole process tree now; a stopped browser would otherwise hang every call.
@@ -90,10 +174,7 @@ class Chromium:
         if self.alive:
             self.ended_by = self.ended_by or by
         self.lost()
-        kill_tree(self.pid)
-        if self.group is not None:  # pages that were stopped outlive a browser that is gone already
-            with contextlib.suppress(OSError):
-                os.killpg(self.group, signal.SIGKILL)
+        self.process.kill()
         self.front.shut()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from urllib.parse import urljoin, urlsplit
 
 from harness.failure import Failed, Failure
@@ -66,6 +66,11 @@ def resolver_rules(hosts: Mapping[str, int], secure: Mapping[str, int]) -> str:
     return ", ".join(f"MAP {pattern} 127.0.0.1:{port}" for pattern, port in [*rules, *sorted(hosts.items())])
 
 
+def no_hosts(hosts: Iterable[str]) -> str:
+    """Resolver rules by which these hosts are nowhere."""
+    return ", ".join(f"MAP {host} ~NOTFOUND" for host in sorted(hosts))
+
+
 def mapped(url: str, hosts: Mapping[str, int]) -> tuple[str, str | None]:
     """The URL to connect to, and the Host header when it differs. A mapped host itself listens on plain http only."""
     parts = urlsplit(url)
@@ -86,6 +91,18 @@ def check_port(url: str, hosts: Mapping[str, int]) -> None:
         f"cannot open {url}: hosts of [tool.harness.services] speak https on port {HTTPS_PORT}, and nothing else there"
     )
     raise Failed(Failure("INVALID_INPUT", message, details={"url": url}))
+
+
+def check_reach(url: str, unreachable: Collection[str]) -> None:
+    """Raise Failed for a host of this machine that a browser elsewhere cannot reach."""
+    host = host_of(url)
+    if host not in unreachable:
+        return
+    message = (
+        f"cannot open {url}: {host} is served on 127.0.0.1 of the machine that runs the task "
+        "([tool.harness.services]), and the browser of --browser-endpoint runs on another one"
+    )
+    raise Failed(Failure("BROWSER_ENDPOINT_UNFIT", message, details={"url": url, "host": host}))
 
 
 def _port(url: str, default: int) -> int:

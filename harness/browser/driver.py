@@ -17,7 +17,8 @@ from playwright.async_api import Playwright, async_playwright
 from harness.browser.chromium import kill_tree, works
 
 STOP_SECONDS = 2.0
-_FORGOTTEN = "Connection closed while reading from the driver"
+_FORGOTTEN = ("Connection closed while reading from the driver", "Target page, context or browser has been closed")
+"""Of calls whose caller was cancelled: the driver, or what they were about, was ended before they were answered."""
 ANSWER_SECONDS = 5.0
 """A driver that is silent for so long is taken for hung."""
 
@@ -69,9 +70,15 @@ class Driver:
         self.kill()
 
 
+async def own_executable() -> Path:
+    """Where Playwright's own download of Chromium would be."""
+    async with async_playwright() as playwright:
+        return Path(playwright.chromium.executable_path)
+
+
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What asyncio prints of errors that nobody awaits; not of the calls that Playwright forgets as its driver dies."""
-    if _FORGOTTEN not in str(context.get("exception", "")):
+    """What asyncio prints of errors that nobody awaits; not of the calls that Playwright forgets as all is ended."""
+    if not any(text in str(context.get("exception", "")) for text in _FORGOTTEN):
         loop.default_exception_handler(context)
 
 

@@ -128,7 +128,7 @@ async def take_trace(taking: Taking) -> None:
         except (PlaywrightError, TimeoutError):
             why = lost or "it did not end in time"
             if not await asyncio.to_thread(tab.raw.pack, path):
-                raise ValueError(f"nothing of it was written: {why}") from None
+                raise ValueError(f"{tab.raw.nothing}: {why}") from None
             return f"as far as it was written: {why}"
         return ""
 

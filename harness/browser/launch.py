@@ -3,47 +3,50 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
+from typing import Protocol
 
-from playwright.async_api import Browser, Playwright, StorageState
 from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Playwright, StorageState
 
 from harness.browser.certificate import ThrowAwayKey
-from harness.browser.chromium import Chromium, stopped
-from harness.browser.domains import resolver_rules
+from harness.browser.chromium import Chromium
 from harness.browser.driver import Driver
-from harness.browser.executable import find
-from harness.browser.launch_failure import check_display, first_line, sandboxing_failed, why
+from harness.browser.endpoints import Endpoints
+from harness.browser.launch_failure import first_line
+from harness.browser.local import Local
 from harness.browser.request import SessionRequest
-from harness.browser.sandbox import no_sandbox_reason
 from harness.browser.session import PlaywrightSession
 from harness.browser.tab import Tab
-from harness.browser.tls import TlsFront
+from harness.browser.tls import NO_PORTS, TlsFront
+from harness.browser.warm import Warm
 from harness.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.settings import BrowserSettings
 
-LAUNCH_SECONDS = 30.0
 OPEN_SECONDS = 10.0
-_ARGS = (
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-auto-reload",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
-
+NOWHERE = "http://255.255.255.255:9"
+"""A proxy that refuses on every machine: no connection can be made to the broadcast address."""
 
 Hosts = frozenset[tuple[str, int]]
 """Host name and port on 127.0.0.1."""
+
+
+class Place(Protocol):
+    """Where browsers are started."""
+
+    name: str
+    lock: asyncio.Lock
+    """Held while one is started."""
+    described: str
+    """The last one: name, version, executable and sandbox."""
+
+    async def start(self, driver: Driver, front: TlsFront) -> Chromium:
+        """A browser whose hosts are those of `front`. Raises Failed."""
 
 
 class Browsers:
@@ -57,23 +60,30 @@ class Browsers:
         temp: Path,
         guard: Callable[[int], None] = lambda _: None,
         hosts: Mapping[str, int] | None = None,
+        elsewhere: Endpoints | Path | None = None,
     ) -> None:
         """`guard` is told of each program that is started, by its pid.
 
         `hosts` are the run's own: their browser stays when no session lives in it; without them the first ones that are
-        asked for.
+        asked for. With endpoints `elsewhere` the browsers are theirs, and none is started here; a folder is where
+        a warm one may be offered (`Warm`).
         """
         self._settings = settings
+        self._local = Local(settings, temp, guard)
+        self._endpoints = elsewhere if isinstance(elsewhere, Endpoints) else None
+        self._warm = Warm(settings, elsewhere, guard) if isinstance(elsewhere, Path) else None
         self._clock = clock
         self._temp = temp
         self._guard = guard
-        self._traces = temp / "traces"
         self._driver: Driver | None = None
-        self._running: dict[Hosts, Chromium] = {}
+        self._running: dict[tuple[Hosts, str], Chromium] = {}
+        """By hosts and the name of the place."""
         self._main_hosts: Hosts | None = None if hosts is None else frozenset(hosts.items())
-        self._lock = asyncio.Lock()
+        self._driver_lock = asyncio.Lock()
         self._closed_port = socket.socket()
         self._closed_port.bind(("127.0.0.1", 0))
+        self.on_tab: Callable[[Tab], Awaitable[None]] | None = None
+        """Called with each new tab, also one that takes the place of another, before anything is opened in it."""
         self.described = ""
         """Name, version, executable and sandbox, after the first launch."""
 
@@ -120,7 +130,10 @@ class Browsers:
             request = replace(request, on_request_failed=chromium.front.naming(request.on_request_failed))
         try:
             async with asyncio.timeout(OPEN_SECONDS):
-                tab = await Tab.open(chromium, request, self._clock, self.refusing_proxy, viewport, state)
+                proxy = self.refusing_proxy if chromium.pid is not None else NOWHERE
+                tab = await Tab.open(chromium, request, self._clock, proxy, viewport, state)
+                if self.on_tab is not None:
+                    await self.on_tab(tab)
         except (PlaywrightError, TimeoutError):
             chromium.kill(request.world)
             self._forget(chromium)
@@ -136,14 +149,14 @@ class Browsers:
     async def release(self, chromium: Chromium) -> None:
         """A session is over."""
         chromium.sessions -= 1
-        main = self._main_hosts is not None and self._running.get(self._main_hosts) is chromium
+        main = any(hosts == self._main_hosts and at is chromium for (hosts, _), at in self._running.items())
         if chromium.sessions <= 0 and not main:
             self._forget(chromium)
             await chromium.close()
 
     def _forget(self, chromium: Chromium) -> None:
         """Give it to no further session; a killed process still runs for a moment."""
-        self._running = {hosts: known for hosts, known in self._running.items() if known is not chromium}
+        self._running = {key: known for key, known in self._running.items() if known is not chromium}
 
     def kill_driver(self, by: str) -> None:
         """End the driver, and every browser with it, for the sake of a task's world: the others are innocent."""
@@ -163,87 +176,68 @@ class Browsers:
 
     async def _chromium(self, wanted: SessionRequest) -> Chromium:
         hosts = frozenset(wanted.hosts.items())
-        async with self._lock:
-            running = self._running.get(hosts)
-            if self.driver_alive and running is not None and running.alive and not stopped(running.pid):
-                return running
-            if running is not None:
-                running.kill()
-            launched = await self._launch(wanted)
-            self._running[hosts] = launched
+        if self._endpoints is None:
+            return self._there(self._local, hosts) or await self._started(self._local, wanted)
+        return await self._endpoints.browser(
+            bool(hosts),
+            self._sessions,
+            lambda place: self._there(place, hosts),
+            lambda place: self._started(place, wanted),
+        )
+
+    def _sessions(self, place: str) -> int:
+        return sum(chromium.sessions for (_, at), chromium in self._running.items() if at == place)
+
+    def _there(self, place: Place, hosts: Hosts) -> Chromium | None:
+        """The one that already runs, if it can be used."""
+        running = self._running.get((hosts, place.name))
+        usable = running is not None and self.driver_alive and running.alive and not running.process.stopped
+        return running if usable else None
+
+    async def _started(self, place: Place, wanted: SessionRequest) -> Chromium:
+        """Raises Failed."""
+        hosts = frozenset(wanted.hosts.items())
+        async with place.lock:
+            if there := self._there(place, hosts):  # while we waited for the lock
+                return there
+            if gone := self._running.get((hosts, place.name)):
+                gone.kill()
+            launched = self._running[hosts, place.name] = await self._launch(place, wanted)
             if self._main_hosts is None:
                 self._main_hosts = hosts
+            refusal = self._warm.refusal if self._warm else ""
+            self.described = f"{place.described}; {refusal}" if refusal else place.described
             return launched
 
     async def _live_driver(self) -> Driver:
-        if self._driver is not None and not await self._driver.answers():
-            for chromium in self._running.values():
-                chromium.kill()  # they end with the driver by themselves, their stopped pages do not
-            self._driver.kill()
-            await self._driver.stop()
-            self._driver = None
-        if self._driver is None:
-            self._driver = await Driver.start(self._temp)
-            if self._driver.pid is not None:
-                self._guard(self._driver.pid)
-        return self._driver
+        async with self._driver_lock:
+            if self._driver is not None and not await self._driver.answers():
+                for chromium in self._running.values():
+                    chromium.kill()  # they end with the driver by themselves, their stopped pages do not
+                self._driver.kill()
+                await self._driver.stop()
+                self._driver = None
+            if self._driver is None:
+                self._driver = await Driver.start(self._temp)
+                if self._driver.pid is not None:
+                    self._guard(self._driver.pid)
+            return self._driver
 
-    async def _launch(self, wanted: SessionRequest) -> Chromium:
+    async def _launch(self, place: Place, wanted: SessionRequest) -> Chromium:
         # The first key costs some milliseconds of imports: they pass while the driver starts.
         driver, key = await asyncio.gather(self._live_driver(), asyncio.to_thread(lambda: self._key))
-        own = Path(driver.playwright.chromium.executable_path)
-        executable = None if self._settings.channel else find(self._settings, own, os.environ)
-        check_display(self._settings.headed, os.environ, sys.platform)
-        front = TlsFront(wanted.hosts, key, self._temp, wanted.tls_problem)
+        own = self._main_hosts in (None, frozenset(wanted.hosts.items()))
+        warm = self._warm and own and await self._warm.browser(driver, wanted.hosts, partial(self._front, wanted))
+        if warm:
+            place.described = f"Chromium {warm.browser.version}, started beforehand"
+            return warm
+        front = self._front(wanted, key)
         try:
-            return await self._behind(front, driver, executable)
+            return await place.start(driver, front)
         except BaseException:
             await front.close()
             raise
 
-    async def _behind(self, front: TlsFront, driver: Driver, executable: Path | None) -> Chromium:
-        """A browser whose hosts are those of `front`."""
-        unsandboxed = no_sandbox_reason()
-        try:
-            browser = await self._start(driver, executable, front, sandbox=unsandboxed is None)
-        except PlaywrightError as error:
-            if unsandboxed or not sandboxing_failed(error):
-                raise self._not_started(executable, error) from error
-            unsandboxed = "it cannot work here"
-            try:
-                browser = await self._start(driver, executable, front, sandbox=False)
-            except PlaywrightError as again:
-                raise self._not_started(executable, again) from again
-        chromium = await Chromium.of(browser, front, self._traces)
-        for pid in {chromium.pid, chromium.group or chromium.pid}:
-            self._guard(pid)
-        sandbox = f"sandbox off ({unsandboxed})" if unsandboxed else "sandbox on"
-        self.described = f"Chromium {browser.version} ({executable or self._settings.channel}), {sandbox}"
-        return chromium
-
-    async def _start(self, driver: Driver, executable: Path | None, front: TlsFront, *, sandbox: bool) -> Browser:
-        """Playwright itself adds --no-sandbox unless it is told to keep the sandbox."""
-        return await driver.playwright.chromium.launch(
-            executable_path=executable,
-            channel=self._settings.channel,
-            headless=not self._settings.headed,
-            slow_mo=self._settings.slowmo,
-            args=[*_ARGS, *self._settings.args, *_host_args(front)],
-            chromium_sandbox=sandbox,
-            timeout=LAUNCH_SECONDS * 1000,
-            env={**os.environ, "TMPDIR": str(self._temp)},
-            traces_dir=self._traces,
-            handle_sigint=False,
-        )
-
-    def _not_started(self, executable: Path | None, error: PlaywrightError) -> Failed:
-        message = f"the browser does not start: {executable or self._settings.channel}: {why(error)}"
-        return Failed(Failure("BROWSER_LAUNCH_FAILED", message, details={"log": error.message[-2000:]}))
-
-
-def _host_args(front: TlsFront) -> list[str]:
-    """Where the hosts are, and whose certificates to take for theirs."""
-    if not front.hosts:
-        return []
-    rules = resolver_rules(front.hosts, front.ports)
-    return [f"--host-resolver-rules={rules}", f"--ignore-certificate-errors-spki-list={front.spki}"]
+    def _front(self, wanted: SessionRequest, key: ThrowAwayKey, ports: Mapping[str, int] = NO_PORTS) -> TlsFront:
+        """Raises OSError for a port that is taken."""
+        return TlsFront(wanted.hosts, key, self._temp, wanted.tls_problem, ports)

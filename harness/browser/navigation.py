@@ -26,6 +26,7 @@ async def open_url(attempt: Attempt, step: Open) -> Mapping[str, Any]:
     url = domains.resolve(step.url, attempt.request.base_url)
     domains.check(url, attempt.request.allowed_domains)
     domains.check_port(url, attempt.request.hosts)
+    domains.check_reach(url, attempt.tab.unreachable)
     try:
         response = await go_to(attempt, url)
     except PlaywrightError as error:

@@ -20,13 +20,19 @@ _numbers = itertools.count(1)
 class RawTrace:
     """`<name>.trace` and `<name>.network`; pictures and bodies lie beside them, those of other traces too."""
 
-    folder: Path
+    folder: Path | None
+    """None: the browser is elsewhere, and so is what Playwright has written."""
     name: str
 
     @classmethod
-    def new(cls, folder: Path) -> RawTrace:
+    def new(cls, folder: Path | None) -> RawTrace:
         """A name that no other trace of this process has."""
         return cls(folder, f"tab-{next(_numbers)}")
+
+    @property
+    def nothing(self) -> str:
+        """Why there is none to pack, in words."""
+        return "nothing of it was written" if self.folder else "what was written of it stays at the browser's endpoint"
 
     def pack(self, target: Path) -> bool:
         """Make `target` the zip that Playwright would have made, as far as it had written. Whether it had."""
@@ -42,15 +48,18 @@ class RawTrace:
 
     def discard(self) -> None:
         """Delete what belongs to this trace alone; its bodies may be those of others, too."""
+        if self.folder is None:
+            return
         for path in self.folder.glob(f"{self.name}[.-]*"):
             path.unlink(missing_ok=True)
 
     def _read(self, suffix: str) -> bytes:
-        path = self.folder / f"{self.name}{suffix}"
-        return path.read_bytes() if path.is_file() else b""
+        path = self.folder and self.folder / f"{self.name}{suffix}"
+        return path.read_bytes() if path and path.is_file() else b""
 
     def _parts(self, lines: bytes) -> Iterator[tuple[str, Path]]:
         room = LARGEST
+        assert self.folder is not None  # there are lines of it
         for name in dict.fromkeys(found[1].decode() for found in _PART.finditer(lines)):
             path = self.folder / name
             if path.is_file() and path.stat().st_size <= room:

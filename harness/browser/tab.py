@@ -38,6 +38,8 @@ class Tab:
     traced: bool = False
     passwords: set[str] = field(default_factory=set)
     """Hosts and pages (host and path) on which a password was typed."""
+    unreachable: frozenset[str] = frozenset()
+    """Hosts of the project that the browser cannot reach, because it runs elsewhere."""
     controls: dict[Page, CDPSession] = field(default_factory=dict)
     """The control sessions of pages that were acted on before."""
 
@@ -61,7 +63,8 @@ class Tab:
         page = await context.new_page()
         watch.attach(context, page)
         control = await context.new_cdp_session(page)
-        tab = cls(context, page, watch, control, har, RawTrace.new(chromium.traces))
+        raw = RawTrace.new(chromium.traces)
+        tab = cls(context, page, watch, control, har, raw, unreachable=chromium.unreachable)
         if request.traced_from_start:
             await tab.trace()
         return tab

@@ -26,8 +26,7 @@ def lines(found: FailedTasks, causes: Sequence[Cause], width: int) -> Iterator[s
         start = f"{cause.count:>4}  {printable(cause.code) or '-':<{code}}  "
         rest = f"  [{tasks(cause)}]{_new(cause)}  look: {first_look(cause)}"
         room = min(WIDEST, max(NARROWEST, width - len(start) - len(rest)))
-        what = cause.what if cause.judged else f"not judged: {cause.what}"
-        yield f"{start}{shortened(what, room)}{rest}"
+        yield f"{start}{shortened(cause.title, room)}{rest}"
 
 
 def _headline(found: FailedTasks, causes: Sequence[Cause]) -> str:

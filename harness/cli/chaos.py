@@ -17,6 +17,7 @@ from harness.campaign.lock import BusyError, reserved
 from harness.campaign.markdown import markdown
 from harness.campaign.table import show
 from harness.cli.chaos_files import Given, given
+from harness.cli.ending import fail
 from harness.plan import new_run_id
 from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
@@ -79,8 +80,7 @@ def _given(paths: list[Path], faults: Path) -> Given:
 
 
 def _refuse(message: str) -> NoReturn:
-    typer.echo(message, err=True)
-    raise typer.Exit(USAGE)
+    fail(message, USAGE)
 
 
 def _seed(found: Given, seed: int | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +10,15 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.kept import Kept, UnreadableReportError, cases_of, earlier, is_kept, latest, named, read_kept, task_id
+from harness.cli.kept_document import readable
 from harness.cli.project import settings_at
+from harness.reporting.history import LAST_RUN, load_last_run
 from harness.reporting.names import shown_path
 from harness.settings import SettingsError
 from harness.spec.problems import did_you_mean
 
+LAST = "last"
+"""In the place of a task's id: the task that failed last."""
 Run = Annotated[str | None, typer.Option("--run", help="An earlier run, as `harness show` lists them.")]
 Artifacts = Annotated[
     Path | None, typer.Option("--artifacts", help="Where failures are kept; default: errors of the project.")
@@ -40,11 +45,46 @@ def folders_of(root: Path, run: str | None) -> list[Path]:
     return runs[run]
 
 
+def last_run() -> str | None:
+    """Its name, also when it was killed; None where there was none, or its record cannot be read."""
+    from harness.history import HistoryError, recent_runs
+
+    try:
+        root = settings_at(Path.cwd()).root
+    except ValueError:
+        return None
+    with contextlib.suppress(HistoryError):
+        if runs := recent_runs(root, 1):
+            return runs[0].run
+    try:
+        found = load_last_run(root / LAST_RUN)
+    except ValueError:
+        return None
+    return found.run if found else None
+
+
+def _newest(root: Path, run: str | None, of_run: str | None, command: str) -> Kept:
+    """The failure that was written last; none of the run `of_run` (None: any) ends the command."""
+    found = [kept for kept in map(readable, folders_of(root, run)) if kept and not kept.report.expected]
+    if not found:
+        fail(f"no failures under {shown_path(root)}")
+    own = [kept for kept in found if of_run in (None, kept.run)]
+    newest = max(own or found, key=lambda kept: kept.report.timestamp)
+    if not own:
+        older = f"the last failure is of run {newest.run}: {command} {newest.folder.name}"
+        fail(f"nothing is kept of a failure in the last run, {of_run}; {older}")
+    if len(own) > 1:
+        typer.echo(f"{newest.folder.name}, the last of {len(own)} failures; `harness triage` lists all", err=True)
+    return newest
+
+
 def the_failure(task: str, run: str | None, artifacts: Path | None, command: str) -> Kept:
     """The one that is meant; none, or several, ends the command. `command` stands in the line that says how."""
     if run is None and is_kept(Path(task)):
         return readable_or_end(Path(task))
     root = artifacts or artifacts_root()
+    if task == LAST:
+        return _newest(root, run, last_run() if run is None and artifacts is None else None, command)
     folders = folders_of(root, run)
     found = named(folders, task) or cases_of(folders, task)
     if not found:

@@ -47,7 +47,8 @@ def dashboard(
     try:
         write_text(target, page(with_pictures(view, root)))
     except OSError as error:
-        fail(f"{shown_path(target)} cannot be written: {error.strerror or error}")
+        why = f"{shown_path(target)} cannot be written: {error.strerror or error}"
+        fail(f"{why}; make room there, or name another place with --output", file=target)
     typer.echo(f"dashboard: {shown_path(target)}")
     if open_it:
         typer.launch(target.absolute().as_uri())

@@ -1,13 +1,70 @@
-"""How a command that cannot be done ends."""
+"""How a command that cannot be done ends: words on stderr, and on stdout one JSON document where that was asked for."""
 
 from __future__ import annotations
 
-from typing import NoReturn
+import json
+from pathlib import Path
+from typing import Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
+
+_JSON = "--json"
+_GIVEN = "harness.given"
+_USAGE: type[Any] = typer.BadParameter.__bases__[0]
+"""Whatever is wrong with what was typed: typer itself names only some of it."""
 
 
-def fail(message: str) -> NoReturn:
-    """One clear line on stderr, exit code 1."""
+class CommandFailedError(typer.Exit):
+    """The end of a command, with what was said of it."""
+
+    def __init__(self, message: str, exit_code: int, file: Path | None) -> None:
+        super().__init__(exit_code)
+        self.message = message
+        self.file = file
+
+
+def fail(message: str, exit_code: int = 1, file: Path | None = None) -> NoReturn:
+    """One clear line on stderr. `file`: that it is about."""
     typer.echo(message, err=True)
-    raise typer.Exit(1)
+    raise CommandFailedError(message, exit_code, file)
+
+
+class Commands(TyperGroup):
+    """The commands of the program. One that takes `--json`, and fails, says so in JSON."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[_GIVEN] = tuple(args)
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CommandFailedError as error:
+            self._tell(ctx, error.message, error.exit_code, file=error.file)
+            raise
+        except _USAGE as error:
+            self._tell(ctx, error.format_message(), error.exit_code)
+            raise
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            self._tell(ctx, str(error), 1, file=error.filename)
+            raise
+
+    def _tell(self, ctx: Any, message: str, exit_code: int, file: object = None) -> None:
+        if _wants_json(self, ctx.meta[_GIVEN]):
+            of_file = {} if file is None else {"file": str(file)}
+            found = {"error": {"message": message, **of_file, "exit_code": exit_code}}
+            typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def _wants_json(command: Any, given: tuple[str, ...]) -> bool:
+    """Whether the command that is meant takes `--json`, and prints it: to some it names a file, and `-` stdout."""
+    words = given[: given.index("--")] if "--" in given else given
+    for word in words:
+        command = getattr(command, "commands", {}).get(word, command)
+    option = next((each for each in command.params if _JSON in each.opts), None)
+    if option is None or _JSON not in words:
+        return False
+    return bool(option.is_flag) or words[words.index(_JSON) + 1 :][:1] == ("-",)

@@ -1,6 +1,7 @@
 """Requests that a replay does not send: those that may change something on sites that the project does not serve.
 
-Not seen: what a redirect leads to, WebSockets, and requests that are no page's (`api`, whose address its task names).
+What a redirect leads to cannot be held back, and is named. Not seen: requests that are no page's (`api`, whose address
+its task names).
 """
 
 from __future__ import annotations
@@ -9,9 +10,8 @@ from collections.abc import Awaitable
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from harness.browser import Browsers, SessionRequest
-from harness.resilience import Clock
-from harness.settings import BrowserSettings, Settings
+from harness.browser.tab import Tab
+from harness.settings import Settings
 from harness.spec.hosts import host_of
 from harness.wiring import Harness
 
@@ -46,16 +46,28 @@ class HeldBack:
     def __init__(self, own: frozenset[str]) -> None:
         self._own = own
         self._found: dict[str, None] = {}
+        self._redirected: dict[str, None] = {}
 
     @property
     def found(self) -> tuple[str, ...]:
         """Method and address of each, without what follows a `?`."""
         return tuple(self._found)
 
+    @property
+    def redirected(self) -> tuple[str, ...]:
+        """The same of those that a site of the project has sent on elsewhere: these were made."""
+        return tuple(self._redirected)
+
     def refuses(self, request: Request) -> bool:
         """An address without a host (`data:`, `blob:`) goes nowhere."""
         host = host_of(request.url)
         return bool(host) and request.method.upper() not in SAFE and host not in self._own
+
+    async def lay(self, tab: Tab) -> None:
+        """On a context that is new. Raises what Playwright raises."""
+        await tab.context.route("**/*", self.judge)
+        await tab.context.route_web_socket(self.refuses_socket, self.close)
+        tab.context.on("request", self.watch)
 
     async def judge(self, route: Route) -> None:
         """As a handler of Playwright's routes. Raises what Playwright raises."""
@@ -63,22 +75,26 @@ class HeldBack:
         if not self.refuses(request):
             await route.fallback()
             return
-        self._found.setdefault(f"{request.method} {urlsplit(request.url)._replace(query='', fragment='').geturl()}")
+        self._found.setdefault(f"{request.method} {_bare(request.url)}")
         await route.abort(REFUSAL)
 
+    def refuses_socket(self, url: str) -> bool:
+        """What is said over it is not looked at."""
+        return host_of(url) not in self._own
 
-class CarefulBrowsers(Browsers):
-    """Every context, also one that takes the place of another, asks first."""
+    async def close(self, socket: Any) -> None:
+        """A WebSocket that waits to be opened. Raises what Playwright raises."""
+        self._found.setdefault(f"WebSocket {_bare(socket.url)}")
+        await socket.close()
 
-    def __init__(self, settings: BrowserSettings, clock: Clock, held: HeldBack, **more: Any) -> None:
-        super().__init__(settings, clock, **more)
-        self._held = held
+    def watch(self, request: Any) -> None:
+        """Playwright asks nobody about what a redirect leads to."""
+        if request.redirected_from is not None and self.refuses(request):
+            self._redirected.setdefault(f"{request.method} {_bare(request.url)}")
 
-    async def open_tab(self, request: SessionRequest, state: Any) -> Any:
-        """As of `Browsers`."""
-        tab, chromium = await super().open_tab(request, state)
-        await tab.context.route("**/*", self._held.judge)
-        return tab, chromium
+
+def _bare(url: str) -> str:
+    return urlsplit(url)._replace(query="", fragment="").geturl()
 
 
 class CarefulHarness(Harness):
@@ -86,11 +102,4 @@ class CarefulHarness(Harness):
 
     def __init__(self, settings: Settings, run_id: str, held: HeldBack) -> None:
         super().__init__(settings, run_id)
-        self.browsers = CarefulBrowsers(
-            settings.browser,
-            self.clock,
-            held,
-            temp=self._scratch.path,
-            guard=self._scratch.guard,
-            hosts=self.services.hosts,
-        )
+        self.browsers.on_tab = held.lay

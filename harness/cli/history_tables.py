@@ -18,7 +18,8 @@ from harness.history.record import Execution, RunRecord, RunSummary, TaskPoint
 from harness.history.running import still_running
 
 _NARROWEST, _IN_A_PIPE = 60, 10_000
-_NUMBERS = {"passed", "failed", "skipped", "flaky", "healed", "seconds", "retries", "runs", "flips", "executions"}
+_OUTCOMES = ("passed", "failed", "not judged", "skipped", "flaky", "healed", "retries")
+_NUMBERS = {*_OUTCOMES, "seconds", "runs", "flips", "executions"}
 _STYLES = {"failed": "red", "passed": "green", "rerun": "yellow", "unfinished": "yellow", "interrupted": "yellow"}
 
 
@@ -37,10 +38,10 @@ def plain(text: str) -> str:
 
 def run_lines(runs: Sequence[RunSummary]) -> Iterator[Table | str]:
     """A row for each run, the newest first."""
-    head = ("run", "began", "ended", "seconds", "passed", "failed", "skipped", "flaky", "healed", "retries", "commit")
+    head = ("run", "began", "ended", "seconds", *_OUTCOMES, "commit")
     rows = [
-        (each.run, _when(each.started), _ended(each), f"{each.seconds:.1f}", each.passed, each.failed, each.skipped,
-         each.flaky, each.healed, each.retries, _commit(each.commit, each.branch))
+        (each.run, _when(each.started), _ended(each), f"{each.seconds:.1f}", each.passed, each.failed, each.not_judged,
+         each.skipped, each.flaky, each.healed, each.retries, _commit(each.commit, each.branch))
         for each in runs
     ]  # fmt: skip
     yield _table(head, rows)
@@ -48,7 +49,7 @@ def run_lines(runs: Sequence[RunSummary]) -> Iterator[Table | str]:
 
 
 def _ended(each: RunSummary) -> str:
-    return still_running(each.passed + each.failed + each.skipped) if each.running else each.ending
+    return still_running(each.tasks) if each.running else each.ending
 
 
 def single_run_lines(run: RunRecord) -> Iterator[Table | str]:
@@ -93,7 +94,7 @@ def point_lines(nodeid: str, points: Sequence[TaskPoint], rate: Rate | None) -> 
     yield f"{nodeid}: failed {_rate(rate)}" if rate else nodeid
     head = ("run", "began", "outcome", "executions", "seconds", "retries", "healed", "code")
     rows = [
-        (each.run, _when(each.started), each.outcome, each.executions, f"{each.seconds:.1f}", each.retries,
+        (each.run, _when(each.started), _outcome(each), each.executions, f"{each.seconds:.1f}", each.retries,
          "yes" if each.healed else "", each.code or "")
         for each in points
     ]  # fmt: skip
@@ -129,11 +130,15 @@ def _commit(commit: str, branch: str) -> str:
     return " ".join(filter(None, (commit[:10], branch)))
 
 
+def _outcome(each: Execution | TaskPoint) -> str:
+    return each.outcome if each.judged or each.outcome == "skipped" else "not judged"
+
+
 def _execution(each: Execution) -> tuple[str, ...]:
     record = each.record
     what = each.reason or (record.message if record else "")
     again = f" (execution {each.number})" if each.number > 1 else ""
-    return (each.outcome, f"{each.task_id}{again}", f"{each.seconds:.1f}", (record and record.code) or "", what)
+    return (_outcome(each), f"{each.task_id}{again}", f"{each.seconds:.1f}", (record and record.code) or "", what)
 
 
 def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:

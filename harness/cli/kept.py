@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -12,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.report import ErrorReport
+from harness.reporting.documents import read_json, read_regular
 from harness.reporting.names import shown_path
 
 REPORT = "error_report.json"
@@ -46,7 +46,7 @@ def read_kept(folder: Path) -> Kept:
     """Raises UnreadableReportError; manifest and trace may be missing."""
     file = folder / REPORT
     try:
-        report = ErrorReport.model_validate_json(file.read_bytes())
+        report = ErrorReport.model_validate_json(read_regular(file))
     except OSError as error:
         raise UnreadableReportError(f"{shown_path(file)}: {error.strerror}") from error
     except ValidationError as error:
@@ -63,7 +63,7 @@ def read_kept(folder: Path) -> Kept:
 
 def _document(file: Path) -> dict[str, Any]:
     try:
-        found = json.loads(file.read_text("utf-8"))
+        found = read_json(file)
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -12,6 +12,7 @@ import typer
 from harness.cli.chaos import chaos
 from harness.cli.dashboard import dashboard
 from harness.cli.demo import demo
+from harness.cli.ending import Commands
 from harness.cli.explain import explain
 from harness.cli.history import app as history
 from harness.cli.merge import merge
@@ -32,7 +33,12 @@ INTERRUPTED = 130
 """What a shell says of a program that Ctrl-C ended."""
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None, help=__doc__
+    cls=Commands,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help=__doc__,
 )
 app.command()(new)
 app.command()(validate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ from harness.cli.ending import fail
 from harness.reporting.names import shown_path
 
 if TYPE_CHECKING:
+    from harness.history.record import RunRecord
     from harness.history.shards import Shard
 
 
@@ -31,26 +33,48 @@ def merge(
 
     Example: harness merge shard-1 shard-2 --output merged
     """
+    shards, problems = _readable(folders)
+    for problem in problems:
+        _left_out(problem)
+    if not shards or (strict and problems):
+        fail("nothing was merged" + (": --strict refuses to leave out a folder" if shards else ""))
+    run, others = _together(shards, output)
+    for other in others:
+        _left_out(other)
+    counts = _counts(run)
+    if as_json:
+        document = {"run": run.run, "merged_from": run.merged_from, "output": str(output), "tasks": counts}
+        typer.echo(json.dumps({**document, "left_out": [*problems, *others]}, indent=2))
+        return
+    told = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in counts.items() if number)
+    typer.echo(f"{shown_path(output)}: run {run.run}, of {len(shards)} folders: {told}")
+
+
+def _together(shards: list[Shard], output: Path) -> tuple[RunRecord, list[str]]:
+    """The run, and the files that were left out."""
     from harness.cli.history_tables import plain
     from harness.history import HistoryError
     from harness.history.shards import put_together
 
-    shards, problems = _readable(folders)
-    for problem in problems:
-        typer.echo(f"left out: {plain(problem)}", err=True)
-    if not shards or (strict and problems):
-        fail("nothing was merged" + (": --strict refuses to leave out a folder" if shards else ""))
+    others: list[str] = []
     try:
-        run = put_together(shards, output)
+        return put_together(shards, output, others.append), others
     except HistoryError as error:
         fail(plain(str(error)))
-    counts = {kind: sum(each.outcome == kind for each in run.last) for kind in ("passed", "failed", "skipped")}
-    if as_json:
-        document = {"run": run.run, "merged_from": run.merged_from, "output": str(output), "tasks": counts}
-        typer.echo(json.dumps({**document, "left_out": problems}, indent=2))
-        return
-    told = ", ".join(f"{number} {kind}" for kind, number in counts.items() if number)
-    typer.echo(f"{shown_path(output)}: run {run.run}, of {len(shards)} folders: {told}")
+    except OSError as error:
+        fail(plain(f"nothing was merged: {error}; make room, or name another place with --output"), file=output)
+
+
+def _left_out(what: str) -> None:
+    from harness.cli.history_tables import plain
+
+    typer.echo(f"left out: {plain(what)}", err=True)
+
+
+def _counts(run: RunRecord) -> dict[str, int]:
+    """Of the tasks. Those that were cut off from outside have not failed."""
+    found = Counter(each.outcome if each.judged or each.outcome == "skipped" else "not_judged" for each in run.last)
+    return {kind: found[kind] for kind in ("passed", "failed", "not_judged", "skipped")}
 
 
 def _readable(folders: list[Path]) -> tuple[list[Shard], list[str]]:

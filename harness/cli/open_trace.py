@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.chosen_failure import Artifacts, Run, the_failure
+from harness.cli.chosen_failure import LAST, Artifacts, Run, the_failure
 from harness.cli.ending import fail
 from harness.cli.kept import Kept
 from harness.reporting.names import shown_path
@@ -22,8 +22,11 @@ TRACE = "trace.zip"
 
 def open_trace(
     task: Annotated[
-        str, typer.Argument(metavar="TASK_ID|DIR|FILE", help="A task's id, its directory, or a trace.zip.")
-    ],
+        str,
+        typer.Argument(
+            metavar="TASK_ID|DIR|FILE", help="A task's id, its directory, or a trace.zip; none: what failed last."
+        ),
+    ] = LAST,
     run: Run = None,
     artifacts: Artifacts = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of 127.0.0.1; 0: a free one.")] = 0,
@@ -31,6 +34,7 @@ def open_trace(
 ) -> None:
     """Open the trace of a failed task in Playwright's trace viewer, offline; Ctrl-C ends.
 
+    Without a task it is the one of the last run that failed last; `last` says so too, here and in show and replay.
     The viewer is served on this machine alone, and your browser is shown the address where there is a desktop;
     elsewhere open the address that is printed, through a tunnel if need be.
 

@@ -6,7 +6,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -24,6 +24,7 @@ from harness.reporting.visible import printable
 from harness.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
+    from harness.cli.held_back import HeldBack
     from harness.record import TaskResult
 
 PLACE = Path(".harness", "replay")
@@ -31,7 +32,7 @@ PLACE = Path(".harness", "replay")
 
 
 def replay(
-    task: Annotated[str, typer.Argument(metavar="TASK_ID|DIR", help="A failed task's id, or its directory.")],
+    task: Annotated[str, typer.Argument(metavar="TASK_ID|DIR", help="A failed task's id, its directory, or `last`.")],
     headed: Annotated[bool, typer.Option("--headed", help="With a window, which stays open until Enter.")] = False,
     step: Annotated[
         int | None, typer.Option(min=0, help="Stop before this step; default: the one that failed.")
@@ -65,7 +66,7 @@ def replay(
         result, stopped = replayed(plan, settings, run_id, index, pause, held)
     except (ValueError, OSError) as error:
         fail(str(error))
-    _tell_held_back(held.found if held else (), plan)
+    _tell_held_back(held, plan)
     document = _document(result, plan, index, stopped) if as_json else None
     _tell(result, plan, stopped) if document is None else typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
     if not stopped:
@@ -118,10 +119,14 @@ class _Pause:
             typer.echo("", err=True)
 
 
-def _tell_held_back(requests: Sequence[str], plan: Plan) -> None:
-    for request in requests:
-        shown = printable(Redactor(plan.secrets).text(request))
+def _tell_held_back(held: HeldBack | None, plan: Plan) -> None:
+    redactor = Redactor(plan.secrets)
+    for request in held.found if held else ():
+        shown = printable(redactor.text(request))
         typer.echo(f"not sent: {shown}: not served by this project; --yes sends it", err=True)
+    for request in held.redirected if held else ():
+        shown = printable(redactor.text(request))
+        typer.echo(f"sent all the same: {shown}: a redirect led there, which cannot be held back", err=True)
 
 
 def _tell(result: TaskResult, plan: Plan, stopped: bool) -> None:

@@ -7,7 +7,7 @@ import json
 import webbrowser
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -51,18 +51,31 @@ def report(
     say = partial(typer.echo, err=as_json)  # a JSON document stands alone on stdout
     try:
         built = build_report(results, output, wanted, project=project_of(Path.cwd()) or Path.cwd(), say=say)
-    except ReportError as error:
-        fail(str(error))
+    except (ReportError, OSError) as error:
+        fail(_unbuilt(output, error), file=output)
     typer.echo(_document(built) if as_json else "\n".join(_lines(built)))
     if serve is not None or (open_ and not single_file):
         try:
             serve_folder(output, serve or 0, say, webbrowser.open if open_ else lambda _address: None)
         except OSError as error:
-            fail(_unserved(serve or 0, error))
+            _tell_unserved(serve or 0, error)
     elif open_:
         webbrowser.open(built.index.absolute().as_uri())
     elif not (single_file or as_json):
         typer.echo("look at it with: harness report --open   (it needs http; --single-file does not)")
+
+
+def _unbuilt(output: Path, error: Exception) -> str:
+    """What a disk says names no file."""
+    if not isinstance(error, OSError):
+        return str(error)
+    return f"{output} cannot be written: {error.strerror or error}; make room there, or name another with --output"
+
+
+def _tell_unserved(port: int, error: OSError) -> NoReturn:
+    """On stderr alone: with --json the document of the report is on stdout already."""
+    typer.echo(_unserved(port, error), err=True)
+    raise typer.Exit(1) from error
 
 
 def _unserved(port: int, error: OSError) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from harness.cli import kept_browser
 from harness.cli.chosen_services import Chosen, chosen_services
 from harness.cli.ending import fail
 from harness.cli.service_lines import document, lines
@@ -23,6 +24,7 @@ from harness.services.persistence import Keeping, Persisted
 from harness.services.places import log_file
 from harness.services.states import State
 from harness.services.survey import Found
+from harness.warm_offer import FOLDER
 
 NOT_UP = 3
 """Exit code of `status`, as of an init script: not everything runs."""
@@ -46,8 +48,11 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
 
     Example: harness services status
     """
-    found = chosen_services(names, kept=True).look()
+    chosen = chosen_services(names, kept=True)
+    found = chosen.look()
     _tell(found, as_json)
+    if not names and not as_json and (line := kept_browser.Keeper(chosen.root / FOLDER).line()):
+        typer.echo(line)
     raise typer.Exit(0 if all(each.state is State.UP for each in found) else NOT_UP)
 
 
@@ -55,12 +60,14 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
 def start(
     names: Names = None,
     persist: Annotated[bool, typer.Option("--persist", help="Keep them when this command is over.")] = False,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="With --persist: keep one ready.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Start the services that do not run, and keep them: until Ctrl-C, or (--persist) until `harness services stop`.
 
     With --persist a small process stays with each of them: what dies or hangs is started again, and runs of
-    pytest reuse it. What runs already is left to whoever keeps it.
+    pytest reuse it. What runs already is left to whoever keeps it. Where no NAME is given, a browser is kept ready,
+    too: each run takes one that nobody has used.
     Exit code: 0 all are up, 1 one cannot be started, has failed for good, or is not known.
 
     Example: harness services start --persist
@@ -68,6 +75,8 @@ def start(
     chosen = chosen_services(names)
     if persist:
         _persist(chosen)
+        if browser and not names:
+            kept_browser.start(chosen.root, log_file(chosen.logs, "browser"))
         _tell(chosen.look(), as_json)
     else:
         _attend(chosen, as_json)
@@ -85,6 +94,8 @@ def stop(names: Names = None, as_json: AsJson = False) -> None:
     """
     chosen = chosen_services(names, kept=True)
     try:
+        if not names:
+            asyncio.run(kept_browser.stop(chosen.root))
         ended = asyncio.run(_stop(chosen))
     except TimeoutError as error:
         fail(str(error))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import shlex
 import shutil
@@ -13,20 +12,21 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.chosen_failure import (
+    LAST,
     Artifacts,
     AsJson,
     Run,
     artifacts_root,
     folders_of,
+    last_run,
     readable_or_end,
+    the_failure,
     unknown,
 )
 from harness.cli.ending import fail
 from harness.cli.failure_page import line, page
 from harness.cli.kept import cases_of, earlier, is_kept, named, task_id
 from harness.cli.kept_document import listed, readable, whole
-from harness.cli.project import settings_at
-from harness.reporting.history import LAST_RUN, load_last_run
 from harness.reporting.names import shown_path
 
 NARROWEST = 60
@@ -34,7 +34,7 @@ NARROWEST = 60
 
 def show(
     task: Annotated[
-        str | None, typer.Argument(metavar="TASK_ID|DIR", help="A task's id, or its directory; none: list all.")
+        str | None, typer.Argument(metavar="TASK_ID|DIR", help="A task's id, its directory, or `last`; none: list all.")
     ] = None,
     run: Run = None,
     artifacts: Artifacts = None,
@@ -50,8 +50,10 @@ def show(
     root = artifacts or artifacts_root()
     folders = folders_of(root, run)
     if task is None:
-        last_run = None if run is not None or artifacts is not None else _last_run()
-        _list(root, folders, run, last_run, as_json)
+        _list(root, folders, run, None if run is not None or artifacts is not None else last_run(), as_json)
+        return
+    if task == LAST:
+        _show([the_failure(task, run, artifacts, "harness show").folder], as_json)
         return
     found = named(folders, task)
     if not found and (cases := cases_of(folders, task)):
@@ -76,27 +78,9 @@ def _print(document: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
 
 
-def _last_run() -> str | None:
-    """Its name, also when it was killed; None where there was none, or its record cannot be read."""
-    from harness.history import HistoryError, recent_runs
-
-    try:
-        root = settings_at(Path.cwd()).root
-    except ValueError:
-        return None
-    with contextlib.suppress(HistoryError):
-        if runs := recent_runs(root, 1):
-            return runs[0].run
-    try:
-        found = load_last_run(root / LAST_RUN)
-    except ValueError:
-        return None
-    return found.run if found else None
-
-
-def _tell(folders: list[Path], last_run: str | None) -> None:
+def _tell(folders: list[Path], of_last_run: str | None) -> None:
     for kept in filter(None, map(readable, folders)):
-        typer.echo(line(kept, last_run))
+        typer.echo(line(kept, of_last_run))
 
 
 def _list_cases(folders: list[Path], run: str | None, as_json: bool) -> None:
@@ -108,12 +92,12 @@ def _list_cases(folders: list[Path], run: str | None, as_json: bool) -> None:
     typer.echo(f"one of them: harness show {shlex.quote(task_id(folders[0]))}{option}")
 
 
-def _list(root: Path, folders: list[Path], run: str | None, last_run: str | None, as_json: bool) -> None:
+def _list(root: Path, folders: list[Path], run: str | None, newest: str | None, as_json: bool) -> None:
     runs = earlier(root) if run is None else {}
     if as_json:
-        _print(listed(folders, runs, last_run))
+        _print(listed(folders, runs, newest))
         return
-    _tell(folders, last_run)
+    _tell(folders, newest)
     if not folders:
         typer.echo(f"no failures under {shown_path(root)}")
     for name, kept in runs.items():

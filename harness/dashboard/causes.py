@@ -40,19 +40,25 @@ class Group:
 
     title: str
     executions: tuple[Execution, ...]
+    judged: bool = True
+    """Whether it says something about its tasks: not all of them were cut off from outside."""
 
 
 def grouped(run: RunRecord) -> list[Group]:
     """As `harness triage` groups them: there is one answer to what is behind a failure."""
     found = {each.nodeid: each for each in failed(run)}
-    return [Group(cause.what, tuple(found[task.nodeid] for task in cause.tasks)) for cause in behind(troubles(run))]
+    made = [
+        Group(cause.title, tuple(found[task.nodeid] for task in cause.tasks), cause.judged)
+        for cause in behind(troubles(run))
+    ]
+    return sorted(made, key=lambda group: not group.judged)
 
 
 def causes(
     run: RunRecord, groups: Sequence[Group], points: Mapping[str, Sequence[TaskPoint]], look: Look
 ) -> Iterator[Cause]:
     """In the order of `groups`. `look` reads what a failed task left."""
-    earliest = min((_moment(group, run) for group in groups), default=None)
+    earliest = min((_moment(group, run) for group in groups if group.judged), default=None)
     for group in groups:
         ordered = sorted(group.executions, key=lambda each: _started(each, run))
         first = ordered[0]
@@ -60,7 +66,7 @@ def causes(
             title=shortened(group.title, _TITLE),
             codes=dict(Counter(map(_code, ordered)).most_common()),
             hint=first.record.hint if first.record else "",
-            first=len(groups) > 1 and _moment(group, run) == earliest,
+            first=len(groups) > 1 and group.judged and _moment(group, run) == earliest,
             faulted=_faulted(first.record),
             around=tuple(_around(first.record, run.happenings)),
             skipped=tuple(_skipped({each.task_id for each in ordered}, run)),

@@ -12,12 +12,14 @@ from pydantic import ValidationError
 
 from harness.dashboard.view import Evidence, Link
 from harness.report import ErrorReport
-from harness.reporting.documents import read_json
+from harness.reporting.documents import read_json, read_regular
+from harness.reporting.inert import is_inert
 from harness.reporting.manifest import MANIFEST, NAMES
 from harness.reporting.names import inside, safe_name
 from harness.reporting.task_record import TaskRecord
 
 REPORT = "error_report.json"
+SNAPSHOT = "dom_snapshot.html"
 _REPORT_LIMIT = 4_000_000
 _OTHERS = 20
 INERT = frozenset({".png", ".jpg", ".json", ".jsonl", ".txt", ".log", ".zip", ".har", ".md", ".csv"})
@@ -56,7 +58,8 @@ class Shelf:
                 continue
             report, broken = _report(folder)
             links = tuple(self._links(folder))
-            return Found(Evidence(folder=self._shown(folder), links=links, problem=broken), report)
+            problem = broken or _alive(folder)
+            return Found(Evidence(folder=self._shown(folder), links=links, problem=problem), report)
         gone = f"{self._named(record.artifacts)} is gone: removed, or not brought along with the history."
         return Found(Evidence(problem=problems[0] if problems else gone))
 
@@ -89,6 +92,8 @@ class Shelf:
     def _links(self, folder: Path) -> Iterator[Link]:
         """Files that are there and not empty, the usual ones first."""
         there = {path.name: path for path in folder.iterdir() if _is_file(folder, path)}
+        if _alive(folder):
+            there.pop(SNAPSHOT, None)
         usual = [name for name in NAMES if name in there]
         others = sorted(name for name in there.keys() - usual if Path(name).suffix in INERT)[:_OTHERS]
         for name in (*usual, *others):
@@ -109,9 +114,19 @@ def _report(folder: Path) -> tuple[ErrorReport | None, str]:
     try:
         if path.stat().st_size > _REPORT_LIMIT or not inside(folder, path):
             return None, f"{REPORT} is too large to be one of ours: not read."
-        return ErrorReport.model_validate_json(path.read_bytes()), ""
+        return ErrorReport.model_validate_json(read_regular(path)), ""
     except (OSError, ValidationError):
         return None, f"{REPORT} is missing or broken: only what the history knows is shown."
+
+
+def _alive(folder: Path) -> str:
+    """Why the snapshot of a page is not linked: whoever put it there, opening it is to run nothing."""
+    path = folder / SNAPSHOT
+    try:
+        dead = not _is_file(folder, path) or is_inert(path)
+    except OSError:
+        dead = False
+    return "" if dead else f"{SNAPSHOT} was not made safe to open: left out."
 
 
 def _is_file(folder: Path, path: Path) -> bool:

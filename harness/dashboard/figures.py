@@ -31,8 +31,9 @@ def records(run: RunRecord) -> list[TaskRecord]:
 
 
 def breakdown(run: RunRecord) -> dict[str, int]:
-    """error_type -> tasks, the most frequent first. What a task declares is not counted."""
-    found = error_metrics([each for each in records(run) if not each.expected])["error_breakdown"]
+    """error_type -> tasks, the most frequent first. What a task declares, and what is not judged, is not counted."""
+    counted = (each.record for each in run.last if each.judged)
+    found = error_metrics([each for each in counted if each is not None and not each.expected])["error_breakdown"]
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 

@@ -39,7 +39,7 @@ def dashboard(
         seconds=round(line.seconds, 1),
         ending=run.ending,
         running=run.running,
-        verdict=_verdict(run, counts, len(found)),
+        verdict=_verdict(run, counts, sum(group.judged for group in groups)),
         notices=tuple(_notices(run, found)),
         counts=counts,
         facts=_facts(run),
@@ -97,6 +97,7 @@ def _counts(rows: Sequence[TaskRow], unsteady: Sequence[Flaky]) -> Counts:
         total=len(rows),
         passed=states.count("passed"),
         failed=states.count("failed"),
+        not_judged=states.count("not_judged"),
         expected=states.count("expected"),
         skipped=states.count("skipped"),
         flaky=len(unsteady),
@@ -113,7 +114,8 @@ def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
     if counts.failed:
         why = "one cause" if causes_found == 1 else f"{causes_found} causes"
         return f"{counts.failed} of {counts.total} tasks failed{so_far}, of what looks like {why}"
-    left = f", {counts.skipped} skipped" if counts.skipped else ""
+    apart = {"not judged": counts.not_judged, "skipped": counts.skipped}
+    left = "".join(f", {number} {words}" for words, number in apart.items() if number)
     if counts.skipped == counts.total:
         return f"All {counts.total} tasks were skipped"
     return f"Nothing failed{so_far}: {counts.passed + counts.expected} of {counts.total} tasks passed{left}"

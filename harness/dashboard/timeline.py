@@ -36,7 +36,9 @@ def status(execution: Execution) -> Status:
     """A rerun was a failure, at the time."""
     if execution.outcome == "passed":
         return "expected" if execution.record and execution.record.expected else "passed"
-    return "skipped" if execution.outcome == "skipped" else "failed"
+    if execution.outcome == "skipped":
+        return "skipped"
+    return "failed" if execution.judged else "not_judged"
 
 
 def seconds_of(execution: Execution) -> float:

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from harness.history.record import Ending, RunSummary
 from harness.resilience.thresholds import Level
 
-Status = Literal["passed", "failed", "skipped", "expected"]
-"""`expected`: it failed as its file declares, which pytest counts as passed."""
+Status = Literal["passed", "failed", "not_judged", "skipped", "expected"]
+"""`expected`: it failed as its file declares, which pytest counts as passed. `not_judged`: cut off from outside."""
 
 
 class Part(BaseModel):
@@ -190,6 +190,7 @@ class Counts(Part):
     total: int = 0
     passed: int = 0
     failed: int = 0
+    not_judged: int = 0
     expected: int = 0
     skipped: int = 0
     flaky: int = 0

@@ -51,8 +51,14 @@ async def _report(
         result = _with_faults(result, stage)
     expected = plan.spec.expect is not None and not unmet(plan.spec.expect, result)
     report = error_report(plan, result, _context(result, evidence, state), expected)
-    path = await asyncio.to_thread(ports.archive.keep, plan, result, report, evidence, state)
-    return replace(result, error=report, artifacts=path)
+    result = replace(result, error=report)
+    try:
+        path = await asyncio.to_thread(ports.archive.keep, plan, result, report, evidence, state)
+    except OSError as error:
+        why = f"Could not be kept: {error.strerror or error}; make room on its disk ({error.filename})"
+        warning = Warning_("evidence_not_kept", why, None)
+        return replace(result, warnings=(*result.warnings, warning))
+    return replace(result, artifacts=path)
 
 
 async def _witnessed(plan: Plan, ports: Ports, stage: Stage, folder: Path, result: TaskResult) -> TaskResult:

@@ -13,6 +13,7 @@ from harness.engine.run import Run, Turn
 from harness.engine.step import do_step
 from harness.failure import Failure, Family
 from harness.plan import Plan, ReadyRepair
+from harness.ports import LeftOut
 from harness.recovery import Repair, Trust
 from harness.spec.steps import Assert
 
@@ -51,6 +52,8 @@ class _Repairs:
                 return f"its repair failed: {why.message}" if why.family is not Family.BROWSER else why
         try:
             hooked = await self._hook()
+        except LeftOut:
+            raise
         except TimeoutError:
             return f"pytest_taskspec_repair took longer than the task's {self._run.timeout:g}s"
         except Exception as error:  # noqa: BLE001 - foreign code may raise anything, or answer what is not JSON

@@ -28,6 +28,11 @@ class Sample:
     running: int
 
 
+def usable(processors: int, quota: float) -> int:
+    """Whole processors, of so many and a quota of processor time (a control group's): at least one."""
+    return max(1, int(min(processors, quota)))
+
+
 def first_limit(cores: int, free: int) -> int:
     """Before anything was measured: one for each processor, as far as memory goes."""
     return max(1, min(cores, free // EACH))
@@ -35,6 +40,8 @@ def first_limit(cores: int, free: int) -> int:
 
 def next_limit(limit: int, sample: Sample, cores: int) -> int:
     """One more when all places are taken and there is room; a quarter less when it is too much."""
+    if not sample.running:
+        return limit  # what is too much now, such as the start of the process, is none of the tasks' doing
     if sample.free < SCARCE * sample.total or sample.late > LATE:
         return max(1, limit - max(1, limit // 4))
     idle = sample.busy < ROOM and sample.late < EARLY and sample.free > 2 * EACH

@@ -40,6 +40,8 @@ class Schedule:
     """Jobs whose turn has come."""
     early: set[str] = field(default_factory=set)
     """Jobs that have begun, and were not called yet."""
+    closed: bool = False
+    """Nothing begins, until one is called: then the run goes on after all."""
 
     @classmethod
     def of(cls, jobs: Iterable[Job], window: int = 256) -> Schedule:
@@ -49,7 +51,7 @@ class Schedule:
         """What may begin now, in order; at most so many that `limit` jobs run."""
         found: list[str] = []
         places, early = limit - len(self.running), self.window - len(self.early)
-        if any(job.alone for job in self.running.values()):
+        if self.closed or any(job.alone for job in self.running.values()):
             return found
         for name, job in islice(self.waiting.items(), FARTHEST):
             if len(found) >= places or (early <= len(found) and name not in self.called):
@@ -80,6 +82,7 @@ class Schedule:
 
         Who calls knows that what it wants is there. Whatever stands before it and has not begun was passed over.
         """
+        self.closed = False
         self.called.add(name)
         self.early.discard(name)
         if name not in self.waiting:
@@ -91,7 +94,7 @@ class Schedule:
 
     def close(self) -> None:
         """Nothing more begins."""
-        self.waiting.clear()
+        self.closed = True
 
     def begin(self, name: str) -> None:
         self.running[name] = self.waiting.pop(name)

@@ -24,7 +24,7 @@ from harness.engine.step import do_step, go_on, lost, skippable
 from harness.events import TaskStarted
 from harness.failure import Failed, Failure, Family
 from harness.plan import Plan
-from harness.ports import Ports, Stage
+from harness.ports import LeftOut, Ports, Stage
 from harness.record import TaskResult
 from harness.recovery import GiveUp
 from harness.spec.keys import slug
@@ -70,6 +70,9 @@ async def _play(played: Played, inside: Inside) -> tuple[Run | None, Ending | No
         give_up = next(plan.rulebook.remedies(failed.failure, ports.random), GiveUp())
         ended = give_up if isinstance(give_up, GiveUp) else GiveUp()
         return run, Ending(failed.failure, journal.under_way, ended)
+    except LeftOut as left:
+        why = Failure("PRECONDITION_NOT_MET", str(left))
+        return run, Ending(why, journal.under_way, GiveUp("aborted"), skipped=True)
     except asyncio.CancelledError:
         if task := asyncio.current_task():
             task.uncancel()

@@ -9,13 +9,14 @@ from harness.faults.pattern import UrlPattern
 from harness.settings import Settings
 from harness.spec.advice.terms import scopes
 from harness.spec.fault_plan_file import LoadedFaultPlan
-from harness.spec.faults import DatabaseLocked, Fault, HostFault, ServiceFault, SocketFault
+from harness.spec.faults import BrowserStop, DatabaseLocked, Fault, HostFault, ServiceFault, SocketFault
 from harness.spec.interpolate import interpolate
 from harness.spec.loaded import Loaded
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Severity, Way, did_you_mean, listed, shown
 from harness.spec.references import Scope, as_text
 
+ELSEWHERE = "the fault cannot strike: a browser at --browser-endpoint is no process that could be stopped from here"
 OPEN = Scope()
 """Of a plan: what its references stand for is known with each task."""
 
@@ -53,6 +54,8 @@ def _of(faults: Iterable[Fault], every: Sequence[Scope], project: Project, origi
         elif isinstance(fault, ServiceFault):
             if "${" not in fault.service and fault.service not in project.settings.services:
                 yield _no_service(fault.service, (*path, "service"), project, origin)
+        elif isinstance(fault, BrowserStop) and project.settings.browser_endpoint:
+            yield origin.problem(path, ELSEWHERE, hint="leave the task out, or run it with a browser of this machine")
         elif isinstance(fault, DatabaseLocked) and "${" not in fault.path and project.known:
             yield from _of_file(project.settings, fault.path, (*path, "path"), origin)
 

@@ -19,11 +19,20 @@ PATIENCE: Final = 5.0
 """Seconds that a reader, and a run that begins or ends, waits for another process."""
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _SHUT = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR}
+_NOT_NOW = {
+    sqlite3.SQLITE_BUSY: "another process holds the history ({}); try again in a moment",
+    sqlite3.SQLITE_LOCKED: "another process holds the history ({}); try again in a moment",
+    sqlite3.SQLITE_FULL: "no room is left for the history ({}); make room on its disk",
+}
 _OTHERS = "It is left as it is"
 
 
 class HistoryError(ValueError):
     """The history, or a run in it, cannot be had; the text names the file, what is wrong, and how to mend it."""
+
+
+class NotNowError(HistoryError):
+    """It cannot be written for now: another process holds it, or the disk is full."""
 
 
 class BrokenFileError(HistoryError):
@@ -38,7 +47,7 @@ def place_of(root: Path) -> Path:
 
 def open_writing(path: Path, patience: float = PATIENCE) -> sqlite3.Connection:
     """The file, made if it is not there. Raises HistoryError, BrokenFileError for one that is damaged."""
-    with _explained(path):
+    with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         return _opened(f"{path.absolute().as_uri()}?mode=rwc", path, patience, make=True)
 
@@ -51,7 +60,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
             f"{shown_path(path)}: no history yet; a run of pytest with tasks begins it "
             "(unless `[tool.harness] history_runs = 0`)"
         )
-    with _explained(path), closing(_for_reading(path)) as database:
+    with explained(path), closing(_for_reading(path)) as database:
         yield database
 
 
@@ -62,7 +71,7 @@ def put_aside(root: Path, mark: str) -> str:
     """
     path = place_of(root)
     away = path.with_name(f"{path.name}.broken-{mark}")
-    with _explained(path):
+    with explained(path):
         for suffix in ("", "-wal", "-shm"):
             beside = path.with_name(path.name + suffix)
             if beside.exists():
@@ -118,7 +127,8 @@ def _looked_at(database: sqlite3.Connection, path: Path) -> bool:
     try:
         return _known(database, path)
     finally:
-        database.execute("ROLLBACK")
+        if database.in_transaction:  # a full disk has ended it already
+            database.execute("ROLLBACK")
 
 
 def _known(database: sqlite3.Connection, path: Path) -> bool:
@@ -159,23 +169,26 @@ def _make(database: sqlite3.Connection, path: Path) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
     """What SQLite and the disk say, as an error that names the file."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise explanation(path, error) from error
+        raise _explanation(path, error) from error
 
 
-def explanation(path: Path, error: sqlite3.Error | OSError) -> HistoryError:
+def _explanation(path: Path, error: sqlite3.Error | OSError) -> HistoryError:
     """The same in words for people."""
     file = shown_path(path)
     if not isinstance(error, sqlite3.Error):
-        return HistoryError(f"{file}: the history cannot be kept here: {error.strerror or error}")
+        said = error.strerror or str(error)
+        return HistoryError(f"{file}: the history cannot be kept here: {said}; make room, or its folder writable")
     if is_broken(error):
         return BrokenFileError(f"{file}: the history is damaged ({error}); move it away to begin a new one")
-    if is_busy(error):
-        return HistoryError(f"{file}: another process holds the history ({error}); try again in a moment")
+    if why := _NOT_NOW.get(_code(error)):
+        return NotNowError(f"{file}: {why.format(error)}")
+    if _code(error) in _SHUT:
+        return HistoryError(f"{file}: the history cannot be used: {error}; make room, or it and its folder writable")
     return HistoryError(f"{file}: the history cannot be used: {error}")
 
 

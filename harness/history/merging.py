@@ -28,6 +28,7 @@ def merged(runs: Sequence[RunRecord]) -> RunRecord:
     runs = sorted(runs, key=lambda run: (stamp(run.started) or "", run.run, run.model_dump_json()))
     sources = tuple(sorted({name for run in runs for name in run.merged_from or (run.run,)}))
     executions = merged_executions(run.executions for run in runs)
+    added_up = _parts(runs)
     done = all(run.finished for run in runs)
     statuses = [run.exit_status for run in runs if run.exit_status is not None]
     return RunRecord(
@@ -46,7 +47,8 @@ def merged(runs: Sequence[RunRecord]) -> RunRecord:
         executions=executions,
         happenings=tuple(sorted({each.model_dump_json(): each for run in runs for each in run.happenings}.values(),
                                 key=lambda each: stamp(each.at) or "")),
-        metrics=_metrics([run.metrics for run in runs], executions),
+        metrics=_metrics([run.metrics for run in runs], list(added_up.values()), executions),
+        added_up=added_up,
         merged_from=sources,
         note=_note(runs),
     )  # fmt: skip
@@ -54,14 +56,14 @@ def merged(runs: Sequence[RunRecord]) -> RunRecord:
 
 def identity_of(run: RunRecord) -> str:
     """Two folders of which it is the same hold the same run, wherever their files lie."""
-    return _digest([run.run, stamp(run.started) or "", *sorted(map(_identity, run.executions))], None)
+    return _digest([run.run, stamp(run.started) or "", *sorted(map(identity_of_execution, run.executions))], None)
 
 
 def merged_executions(parts: Iterable[Sequence[Execution]]) -> tuple[Execution, ...]:
     """Those that are the same but for where their files lie are one; they are numbered anew, for each node."""
     distinct: dict[str, Execution] = {}
     for each in (each for part in parts for each in part):
-        distinct.setdefault(_identity(each), each)
+        distinct.setdefault(identity_of_execution(each), each)
     numbers: Counter[str] = Counter()
     return tuple(
         _numbered(distinct[key], numbers) for key in sorted(distinct, key=lambda key: _when(distinct[key], key))
@@ -73,7 +75,8 @@ def _when(each: Execution, identity: str) -> tuple[str, str, str]:
     return (stamp(each.began) or "", each.nodeid, identity)
 
 
-def _identity(each: Execution) -> str:
+def identity_of_execution(each: Execution) -> str:
+    """The same for one wherever its files lie, and whatever its number is."""
     record = each.record and each.record.model_copy(update={"artifacts": None, "key": ""})
     return each.model_copy(update={"record": record, "number": 1}).model_dump_json()
 
@@ -111,10 +114,20 @@ def _note(runs: Sequence[RunRecord]) -> str:
     return "; ".join([*of_several, *dict.fromkeys(run.note for run in runs if run.note)])
 
 
-def _metrics(documents: Sequence[dict[str, Any]], executions: Sequence[Execution]) -> dict[str, Any]:
+def _parts(runs: Sequence[RunRecord]) -> dict[str, dict[str, Any]]:
+    """The figures that are added up, of each run once: what was put together before brings those of its parts."""
+    parts: dict[str, dict[str, Any]] = {}
+    for run in runs:
+        found = run.metrics.get("resilience")
+        parts |= run.added_up or ({identity_of(run): found} if isinstance(found, dict) else {})
+    return dict(sorted(parts.items()))
+
+
+def _metrics(
+    documents: Sequence[dict[str, Any]], resilience: Sequence[dict[str, Any]], executions: Sequence[Execution]
+) -> dict[str, Any]:
     """Error rates are counted anew; other figures are added up, and of each threshold the worst stays."""
     last = {each.nodeid: each for each in executions}.values()
-    resilience = [found for each in documents if isinstance(found := each.get("resilience"), dict)]
     thresholds = [found for each in documents if isinstance(found := each.get("thresholds"), dict)]
     return {
         "error_metrics": error_metrics([each.record for each in last if each.record is not None]),

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import cast
 
 from harness.history.artifacts import found_again
 from harness.history.file import HistoryError, place_of, reading
-from harness.history.record import Ending, Outcome, RunRecord, RunSummary, TaskPoint
+from harness.history.record import UNJUDGED, Ending, Outcome, RunRecord, RunSummary, TaskPoint
 from harness.history.rows import execution_of, happening_of, is_running, run_of
+from harness.history.unwritten import take_in
 from harness.spec.problems import did_you_mean
 
 _NEWEST = "SELECT * FROM runs ORDER BY started DESC, run DESC LIMIT ?"
@@ -38,7 +41,7 @@ def load_run(root: Path, name: str = "last") -> RunRecord:
 
     `name`: `last`, `last-1` (the one before), its id, or the beginning of an id that no other run has.
     """
-    with reading(place_of(root)) as database:
+    with _reading(root) as database:
         row = _row(database, name)
         executions = (execution_of(each["document"]) for each in database.execute(_PARTS, (row["run"],)))
         happenings = (happening_of(each["document"]) for each in database.execute(_AROUND, (row["run"],)))
@@ -49,7 +52,7 @@ def load_run(root: Path, name: str = "last") -> RunRecord:
 
 def recent_runs(root: Path, limit: int = 30) -> tuple[RunSummary, ...]:
     """The newest first. Raises HistoryError."""
-    with reading(place_of(root)) as database:
+    with _reading(root) as database:
         return tuple(_summary(database, row) for row in database.execute(_NEWEST, (limit,)).fetchall())
 
 
@@ -59,7 +62,7 @@ def task_points(root: Path, runs: int = 30, until: str | None = None) -> dict[st
     `until`: the id of a run; it and those before it, none that began later.
     """
     points: dict[str, list[TaskPoint]] = {}
-    with reading(place_of(root)) as database:
+    with _reading(root) as database:
         found = database.execute(_UNTIL, (until, runs)) if until else database.execute(_NEWEST, (runs,))
         for row in reversed(found.fetchall()):
             for each in database.execute(_LAST, (row["run"],)):
@@ -72,9 +75,15 @@ def overlaps(root: Path, run: str) -> tuple[int, tuple[tuple[str, int], ...]]:
 
     Raises HistoryError.
     """
-    with reading(place_of(root)) as database:
+    with _reading(root) as database:
         tasks = int(database.execute(_TASKS, (run,)).fetchone()["tasks"])
         return tasks, tuple((row["run"], row["common"]) for row in database.execute(_OVERLAPS, (run,)))
+
+
+def _reading(root: Path) -> AbstractContextManager[sqlite3.Connection]:
+    """With what runs could not write themselves."""
+    take_in(root)
+    return reading(place_of(root))
 
 
 def _row(database: sqlite3.Connection, name: str) -> sqlite3.Row:
@@ -112,8 +121,8 @@ def _some(names: list[str]) -> str:
 
 def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
     last = database.execute(_LAST, (row["run"],)).fetchall()
-    outcomes = [each["outcome"] for each in last]
-    passed, failed = outcomes.count("passed"), len(outcomes) - outcomes.count("passed") - outcomes.count("skipped")
+    outcomes = Counter(map(_counted_as, last))
+    passed, failed = outcomes["passed"], outcomes["failed"]
     tried = sum(each["recoveries"] for each in last)
     return RunSummary(
         run=row["run"],
@@ -124,7 +133,8 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
         passed=passed,
         expected=sum(each["outcome"] == "passed" and each["expected"] for each in last),
         failed=failed,
-        skipped=outcomes.count("skipped"),
+        not_judged=outcomes["not judged"],
+        skipped=outcomes["skipped"],
         flaky=sum(each["outcome"] == "passed" and each["times"] > 1 for each in last),
         healed=sum(each["healed"] for each in last),
         retries=sum(each["retries"] for each in last),
@@ -135,6 +145,13 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
         note=row["note"],
         running=is_running(row),
     )
+
+
+def _counted_as(row: sqlite3.Row) -> str:
+    """A rerun that did not come about any more leaves a failure."""
+    if row["outcome"] in ("passed", "skipped"):
+        return str(row["outcome"])
+    return "not judged" if row["code"] in UNJUDGED else "failed"
 
 
 def _ends(database: sqlite3.Connection, row: sqlite3.Row) -> Iterator[datetime]:

@@ -84,6 +84,9 @@ class RunRecord(BaseModel):
     executions: tuple[Execution, ...] = ()
     happenings: tuple[Happening, ...] = ()
     metrics: dict[str, Any] = Field({}, description="The document of metrics.json.")
+    added_up: dict[str, dict[str, Any]] = Field(
+        {}, description="Of a merged run: `resilience` of each run that it was put together from, by its identity."
+    )
     merged_from: tuple[str, ...] = Field((), description="Runs that this one was put together from.")
     note: str = Field("", description="Said of the run as such: that its process is gone, what is not in it.")
     running: bool = Field(False, description="Unfinished, and its process (of this machine) is alive.")
@@ -112,6 +115,7 @@ class RunSummary(BaseModel):
     passed: int = 0
     expected: int = Field(0, description="Of those that passed: how many failed as their task declares.")
     failed: int = 0
+    not_judged: int = Field(0, description="Cut off from outside; they count neither as failed nor as passed.")
     skipped: int = 0
     flaky: int = Field(0, description="Passed after a rerun in the same run.")
     healed: int = 0
@@ -122,6 +126,10 @@ class RunSummary(BaseModel):
     recovery_rate: float | None = Field(None, description="Recoveries that worked, 0 to 1; None: none was tried.")
     note: str = Field("", description="As of the run.")
     running: bool = Field(False, description="As of the run.")
+
+    @property
+    def tasks(self) -> int:
+        return self.passed + self.failed + self.not_judged + self.skipped
 
 
 class TaskPoint(BaseModel):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.history.artifacts import PREVIOUS
 from harness.history.file import HISTORY, HistoryError, place_of
-from harness.history.merging import merged
+from harness.history.merging import identity_of_execution, merged
 from harness.history.reading import load_run
 from harness.history.record import Execution, RunRecord
 from harness.history.writing import save_run
@@ -36,6 +36,24 @@ class Shard:
     run: RunRecord
 
 
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """Only files and folders are copied: in a folder from elsewhere a link leads anywhere, a pipe never ends."""
+
+    say: Callable[[str], object]
+
+    def others(self, folder: str, names: list[str]) -> set[str]:
+        """Of these names those of anything else, each of which is said; as `shutil.copytree` asks for them."""
+        found = {name for name in names if not _is_plain(Path(folder, name))}
+        for name in sorted(found):
+            self.say(f"{shown_path(Path(folder, name))}: neither a file nor a folder")
+        return found
+
+
+def _is_plain(path: Path) -> bool:
+    return not path.is_symlink() and (path.is_file() or path.is_dir())
+
+
 def shard_of(folder: Path) -> Shard:
     """Raises HistoryError for a folder without a history, and for one whose history cannot be read."""
     if not folder.is_dir():
@@ -45,9 +63,10 @@ def shard_of(folder: Path) -> Shard:
     return Shard(folder, load_run(folder))
 
 
-def put_together(shards: Sequence[Shard], output: Path) -> RunRecord:
+def put_together(shards: Sequence[Shard], output: Path, say: Callable[[str], object] = lambda _line: None) -> RunRecord:
     """The merged run, with all that was left of it, as `output`; what was merged there before stays in its history.
 
+    `say` is told of each file that is left out: a link, a pipe, a device.
     Raises HistoryError for a folder there that was not made here, OSError for a disk that does not take it.
     """
     if output.exists() and not (output / MARK).is_file() and (not output.is_dir() or any(output.iterdir())):
@@ -57,19 +76,19 @@ def put_together(shards: Sequence[Shard], output: Path) -> RunRecord:
     made = output.absolute().with_name(f".{output.name}.{os.getpid()}")
     shutil.rmtree(made, ignore_errors=True)
     try:
-        run = _made(sorted(shards, key=lambda shard: (shard.run.started, shard.run.run)), made, output)
+        run = _made(sorted(shards, key=lambda shard: (shard.run.started, shard.run.run)), made, output, Plain(say))
         _put(made, output)
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return run
 
 
-def _made(shards: Sequence[Shard], made: Path, output: Path) -> RunRecord:
+def _made(shards: Sequence[Shard], made: Path, output: Path, plain: Plain) -> RunRecord:
     (made / HISTORY.parent).mkdir(parents=True)
-    _keep_histories(output, made)
-    run = merged(list(_with_errors(shards, made)))
+    _keep_histories(output, made, plain)
+    run = merged(list(_with_errors(shards, made, plain)))
     save_run(made, run)
-    _copy_allure(shards, made, run)
+    _copy_allure(shards, made, run, plain)
     records = [each.record for each in run.last if each.record is not None]
     write_last_run(made / LAST_RUN, run.run, records, run.finished)
     write_json(made / ".harness" / "metrics.json", {"run": run.run, **run.metrics})
@@ -78,13 +97,13 @@ def _made(shards: Sequence[Shard], made: Path, output: Path) -> RunRecord:
     return run
 
 
-def _keep_histories(output: Path, made: Path) -> None:
+def _keep_histories(output: Path, made: Path, plain: Plain) -> None:
     """Of the folder that was there: its runs, and what Allure knows of them."""
     for file in (HISTORY, HISTORY_3):
         if (output / file).is_file():
             shutil.copyfile(output / file, made / file)
     if (output / HISTORY_2).is_dir():
-        shutil.copytree(output / HISTORY_2, made / HISTORY_2, ignore=_links)
+        shutil.copytree(output / HISTORY_2, made / HISTORY_2, ignore=plain.others)
 
 
 def _put(made: Path, output: Path) -> None:
@@ -98,15 +117,19 @@ def _put(made: Path, output: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _with_errors(shards: Iterable[Shard], made: Path) -> Iterator[RunRecord]:
+def _with_errors(shards: Iterable[Shard], made: Path, plain: Plain) -> Iterator[RunRecord]:
     """Each run with the places that its failures have in the new folder; of one name, the later ones get a number."""
     taken: dict[str, Path] = {}
+    moved: dict[str, Execution] = {}  # what two folders have is copied once
     for shard in shards:
-        executions = [_moved(each, shard.folder, made / ERRORS, taken) for each in shard.run.executions]
-        yield shard.run.model_copy(update={"executions": tuple(executions)})
+        for each in shard.run.executions:
+            if (name := identity_of_execution(each)) not in moved:
+                moved[name] = _moved(each, shard.folder, made / ERRORS, taken, plain)
+        found = (moved[identity_of_execution(each)] for each in shard.run.executions)
+        yield shard.run.model_copy(update={"executions": tuple(found)})
 
 
-def _moved(each: Execution, folder: Path, errors: Path, taken: dict[str, Path]) -> Execution:
+def _moved(each: Execution, folder: Path, errors: Path, taken: dict[str, Path], plain: Plain) -> Execution:
     record = each.record
     if record is None or record.artifacts is None:
         return each
@@ -116,7 +139,7 @@ def _moved(each: Execution, folder: Path, errors: Path, taken: dict[str, Path]) 
     key = _free(record.key, source, taken)
     if key not in taken:
         taken[key] = source
-        shutil.copytree(source, errors / key, ignore=_links)
+        shutil.copytree(source, errors / key, ignore=plain.others)
     found = record.model_copy(update={"artifacts": f"{ERRORS}/{key}", "key": key})
     return each.model_copy(update={"record": found})
 
@@ -143,22 +166,20 @@ def _free(key: str, source: Path, taken: dict[str, Path]) -> str:
     return found
 
 
-def _links(folder: str, names: list[str]) -> set[str]:
-    """A link in a folder that came from elsewhere could lead anywhere here."""
-    return {name for name in names if Path(folder, name).is_symlink()}
-
-
-def _copy_allure(shards: Sequence[Shard], made: Path, run: RunRecord) -> None:
+def _copy_allure(shards: Sequence[Shard], made: Path, run: RunRecord, plain: Plain) -> None:
     """All results; their names are unique, so that of one name the first stays."""
     sources = [folder for shard in shards if (folder := shard.folder / ALLURE).is_dir() and not folder.is_symlink()]
     if not sources:
         return
     target = made / ALLURE
     target.mkdir()
-    for file in (file for folder in sources for file in sorted(folder.iterdir())):
-        plain = file.is_file() and not file.is_symlink() and file.name not in _WRITTEN_ANEW
-        if plain and not (target / file.name).exists():
-            shutil.copyfile(file, target / file.name)
+    for folder in sources:
+        names = sorted(path.name for path in folder.iterdir())
+        others = plain.others(str(folder), names)
+        for name in names:
+            wanted = name not in others and name not in _WRITTEN_ANEW and (folder / name).is_file()
+            if wanted and not (target / name).exists():
+                shutil.copyfile(folder / name, target / name)
     write_allure_files(target, {**run.environment, "Run": run.run}, {})
     if run.ci:
         write_json(target / "executor.json", run.ci)

@@ -87,6 +87,16 @@ def end_run(database: sqlite3.Connection, run: RunRecord) -> None:
     database.execute(_END, (*_ending(run), run_document(run), run.run))
 
 
+def add_run(database: sqlite3.Connection, run: RunRecord, process: Process) -> None:
+    """Whole, in one transaction; of one that is there already, what is known now is added."""
+    with transaction(database):
+        if database.execute("SELECT 1 FROM runs WHERE run = ?", (run.run,)).fetchone() is None:
+            insert_run(database, run, process)
+        for each in run.executions:
+            replace_execution(database, run.run, each)
+        end_run(database, run)
+
+
 def prune(database: sqlite3.Connection, keep: int, but: str = "") -> tuple[str, ...]:
     """Only the newest runs stay; the names of those that went. `but` stays, however old its clock makes it."""
     old = tuple(name for row in database.execute(_OLD, (keep,)) if (name := str(row["run"])) != but)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harness.history.abandoned import note_abandoned
-from harness.history.file import explanation, is_busy, open_writing, place_of
+from harness.history.file import PATIENCE, NotNowError, explained, open_writing, place_of
 from harness.history.process import Process
 from harness.history.record import Execution, RunRecord
 from harness.history.statements import (
@@ -21,6 +21,7 @@ from harness.history.statements import (
     replace_execution,
     transaction,
 )
+from harness.history.unwritten import keep_beside, take_in
 
 QUICK = 0.25
 """Seconds that a task may be held up by another process; its row is then written with the next one."""
@@ -29,59 +30,80 @@ FINAL = 10.0
 
 
 class RunWriter:
-    """One run that goes on. Use it from one thread. Everything raises HistoryError for a file that cannot be used."""
+    """One run that goes on. Use it from one thread. Everything raises HistoryError for a file that cannot be used.
+
+    While another process holds the file, or the disk is full, nothing is raised: what is to be written waits.
+    """
 
     def __init__(self, root: Path, run: RunRecord, process: Process) -> None:
         """The run is in the file from now on, unfinished."""
+        self._root = root
         self._path = place_of(root)
-        self._run = run.run
+        self._run = run
+        self._process = process
         self._waiting: list[Execution] = []
-        self._database = open_writing(self._path)
-        try:
-            with _explained(self._path), transaction(self._database):
-                note_abandoned(self._database, root)
-                insert_run(self._database, run, process)
-            with suppress(sqlite3.Error):  # so that the file alone has the tables, should the run be killed
-                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-            self._patience(QUICK)
-        except BaseException:
-            self._database.close()
-            raise
+        self._database: sqlite3.Connection | None = None
+        take_in(root)
+        with suppress(NotNowError):
+            self._opened(PATIENCE)
 
     def add(self, execution: Execution) -> None:
-        """Into the file at once, in the place of the same one; when another process is in the way, with the next."""
+        """Into the file at once, in the place of the same one; when that cannot be for now, with the next."""
         self._waiting.append(execution)
-        try:
-            self._flush()
-        except sqlite3.Error as error:
-            if not is_busy(error):
-                raise explanation(self._path, error) from error
+        with suppress(NotNowError):
+            self._write(QUICK)
 
-    def finish(self, run: RunRecord, keep: int) -> None:
-        """With what is known at the end of it; its executions are those that were added.
+    def finish(self, run: RunRecord, keep: int) -> str:
+        """With what is known at the end of it; its executions are those that were added. What is to be said, if any.
 
-        A run that has none leaves nothing. Only the newest `keep` runs stay.
+        A run that has none leaves nothing. Only the newest `keep` runs stay. What cannot be written even now is put
+        into a file beside the history (`take_in`).
         """
-        self._patience(FINAL)
-        with _explained(self._path):
-            self._flush()
-            with transaction(self._database):
-                end_run(self._database, run)
-                drop_empty(self._database, self._run)
-                prune(self._database, keep, but=self._run)
+        try:
+            database = self._write(FINAL)
+            with explained(self._path), transaction(database):
+                end_run(database, run)
+                drop_empty(database, run.run)
+                prune(database, keep, but=run.run)
+        except NotNowError as error:
+            file = keep_beside(self._root, run.model_copy(update={"executions": tuple(self._waiting)}))
+            tasks = "1 task" if len(self._waiting) == 1 else f"{len(self._waiting)} tasks"
+            kept = f"what it could not take ({tasks}) is in {file.name}"
+            return f"{error}. {kept}; the next run, or `harness history`, takes it in"
+        return ""
 
     def close(self) -> None:
-        with suppress(sqlite3.Error):
-            self._database.close()
+        if self._database is not None:
+            with suppress(sqlite3.Error):
+                self._database.close()
 
-    def _flush(self) -> None:
-        with transaction(self._database):
-            for each in self._waiting:
-                replace_execution(self._database, self._run, each)
+    def _write(self, patience: float) -> sqlite3.Connection:
+        """What waits. Raises HistoryError."""
+        database = self._opened(patience)
+        with explained(self._path):
+            database.execute(f"PRAGMA busy_timeout = {int(patience * 1000)}")
+            with transaction(database):
+                for each in self._waiting:
+                    replace_execution(database, self._run.run, each)
         self._waiting.clear()
+        return database
 
-    def _patience(self, seconds: float) -> None:
-        self._database.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
+    def _opened(self, patience: float) -> sqlite3.Connection:
+        """With the run in it. Raises HistoryError."""
+        if self._database is not None:
+            return self._database
+        database = open_writing(self._path, patience)
+        try:
+            with explained(self._path), transaction(database):
+                note_abandoned(database, self._root)
+                insert_run(database, self._run, self._process)
+            with suppress(sqlite3.Error):  # so that the file alone has the tables, should the run be killed
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        except BaseException:
+            database.close()
+            raise
+        self._database = database
+        return database
 
 
 def save_run(root: Path, run: RunRecord) -> None:
@@ -108,15 +130,7 @@ def _writing(root: Path) -> Iterator[sqlite3.Connection]:
     path = place_of(root)
     database = open_writing(path)
     try:
-        with _explained(path):
+        with explained(path):
             yield database
     finally:
         database.close()
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise explanation(path, error) from error

@@ -1,7 +1,7 @@
 """What the engine needs from outside, as Protocols (DESIGN 3)."""
 
 from harness.ports.fault import Hands, Heal, Strike
-from harness.ports.run import Agent, Archive, Ask, Injector, Ports, RepairHook, Stage
+from harness.ports.run import Agent, Archive, Ask, Injector, LeftOut, Ports, RepairHook, Stage
 from harness.ports.session import Evidence, Item, Observation, Observe, Saved, Session
 from harness.ports.world import Json, Kept, Snapshot, World
 
@@ -16,6 +16,7 @@ __all__ = [
     "Item",
     "Json",
     "Kept",
+    "LeftOut",
     "Observation",
     "Observe",
     "Ports",

@@ -23,7 +23,11 @@ Ask = Callable[[str, tuple[str, ...]], Awaitable[str | None]]
 """Question and choices -> one of the choices, or None."""
 
 RepairHook = Callable[[Plan, str, Mapping[str, Json]], Awaitable[Mapping[str, Json] | bool]]
-"""Plan, precondition, memory -> entries to write into memory; True: done; False: it cannot."""
+"""Plan, precondition, memory -> entries to write into memory; True: done; False: it cannot. May raise LeftOut."""
+
+
+class LeftOut(Exception):  # noqa: N818 - no error: it says what becomes of the task
+    """Whoever was to set a precondition up leaves the task out (`pytest.skip`); its text says why."""
 
 
 class Agent(Protocol):

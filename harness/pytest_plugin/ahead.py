@@ -14,11 +14,12 @@ from harness.compile import compile_plan
 from harness.compile.planned import plans_of
 from harness.engine.schedule import Job
 from harness.lookahead import Lookahead, Make, People, Ran
+from harness.pytest_plugin.aside import Aside
 from harness.pytest_plugin.collect import TaskItem
 from harness.pytest_plugin.interrupted import CODE as INTERRUPTED
 from harness.pytest_plugin.order import task_items
-from harness.pytest_plugin.run import RECORD, asking, repair
-from harness.pytest_plugin.state import State
+from harness.pytest_plugin.run import asking, repair
+from harness.pytest_plugin.state import RECORD, State
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.reporting.allure_sink import running_test
 from harness.reporting.names import shown_path
@@ -35,7 +36,11 @@ HARMLESS = frozenset({"request", "_pw_trace_api_requests"})
 """Fixtures that no task waits for: pytest's own, and what pytest-playwright gives to every test."""
 TOLD_IN_TURN = ("skip", "skipif", "xfail")
 """Marks by which it shows only in its turn whether an item runs."""
-STEPPING_IN = ("pytest_runtest_setup", "pytest_runtest_call", "pytest_pyfunc_call", "pytest_runtest_protocol")
+STEPPING_IN = (
+    "pytest_runtest_setup", "pytest_runtest_call", "pytest_runtest_teardown", "pytest_pyfunc_call",
+    "pytest_runtest_protocol",
+)  # fmt: skip
+"""Hooks in which a project prepares an item, decides about it, or clears up after it: what the next one starts from."""
 
 
 class Ahead:
@@ -113,6 +118,7 @@ def begin(config: pytest.Config, state: State) -> None:
         lookahead.measure(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
     state.ahead = Ahead(state, lookahead)
     config.pluginmanager.register(RealTimes(), "taskspec-real-times")
+    config.pluginmanager.register(Aside(config), "taskspec-aside")
 
 
 class RealTimes:
@@ -180,10 +186,10 @@ def plain(item: TaskItem, current: pytest.Item) -> bool:
     ready = HARMLESS | set(_session_wide(current))
     if not ready.issuperset(item.fixturenames) or any(map(item.get_closest_marker, TOLD_IN_TURN)):
         return False
-    rules = item.loaded.spec.error_recovery
-    if rules.on_state_inconsistency.strategy == "manual_resolution":
+    spec = item.loaded.spec
+    if spec.error_recovery.on_state_inconsistency.strategy == "manual_resolution":
         return False
-    return rules.on_precondition_fail.strategy != "attempt_repair" or not _hooked(item.config)
+    return not (_hooked(item.config) and _may_ask_the_hook(spec))
 
 
 def _hooked(config: pytest.Config) -> bool:
@@ -191,11 +197,19 @@ def _hooked(config: pytest.Config) -> bool:
     return bool(config.hook.pytest_taskspec_repair.get_hookimpls())
 
 
+def _may_ask_the_hook(spec: TaskSpec) -> bool:
+    """Waiting for its turn would count against the task's time. What it runs inside of it may ask as well."""
+    inner = [spec.fallback_plan.alternative_task_id, *(repair.task for repair in spec.repairs)]
+    return spec.error_recovery.on_precondition_fail.strategy == "attempt_repair" or any(inner)
+
+
 def may_run_again(item: pytest.Item) -> bool:
     """`--reruns`: a member of an episode that fails may not be over yet, and the next one is to wait for it."""
-    return bool(item.config.getoption("reruns", 0)) or any(
-        each.get_closest_marker("flaky") for each in item.session.items
-    )
+    config = item.config
+    if not config.pluginmanager.hasplugin("rerunfailures"):
+        return False
+    asked = config.getoption("reruns", 0) or config.getoption("force_reruns", 0) or config.getini("reruns")
+    return bool(asked) or any(each.get_closest_marker("flaky") for each in item.session.items)
 
 
 def _session_wide(item: Any) -> Iterator[str]:

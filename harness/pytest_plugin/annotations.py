@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.triage import Cause
-from harness.triage.annotations import commands, line_of
+if TYPE_CHECKING:
+    from harness.triage import Cause
 
 OPTION = "--github-annotations"
 OTHER = "pytest_github_actions_annotate_failures"
@@ -26,6 +26,8 @@ def is_wanted(config: pytest.Config, environment: Mapping[str, str] = os.environ
 
 def annotate(terminal: Any, causes: Sequence[Cause], environment: Mapping[str, str] = os.environ) -> None:
     """To the log of the job, where GitHub looks for them."""
+    from harness.triage.annotations import commands, line_of  # not loaded in a session that nobody asked this of
+
     terminal.ensure_newline()
     for command in commands(causes, partial(line_of, environment=environment)):
         terminal.write_line(command)

@@ -21,13 +21,6 @@ from harness.triage import Cause, causes, troubles
 from harness.triage.markdown import Page
 
 
-def asked_for(config: pytest.Config) -> bool:
-    """Whether this process, which is no worker of xdist, is to tell a CI system of its run."""
-    if hasattr(config, "workerinput"):
-        return False
-    return summary_file.place(config) is not None or is_wanted(config)
-
-
 class CiPage:
     """A plugin; registered only where it is asked for."""
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from harness.pytest_plugin.failures import TaskFailed, TaskSpecWarning
-from harness.pytest_plugin.run import perform
 from harness.pytest_plugin.state import STATE
 from harness.reporting.allure_labels import entitle, labels
+from harness.reporting.job_log import commandless
 from harness.spec.fault_plan import is_fault_plan
 from harness.spec.interpolate import Scope, interpolate
 from harness.spec.load import Loaded, is_task_file, load_file
@@ -64,7 +64,7 @@ class TaskFile(pytest.Module):
                 agents=tuple(self.config.stash[STATE].settings.agents),
             )
         except SpecError as error:
-            raise self.CollectError(str(error)) from None
+            raise self.CollectError(commandless(str(error))) from None
         for warning in (*loaded.warnings, *self._misplaced(loaded)):
             self.warn(TaskSpecWarning(str(warning)))
         cases = expand(loaded)
@@ -79,12 +79,14 @@ class TaskFile(pytest.Module):
 
         found = list(misplaced(loaded, Project(self.config.stash[STATE].settings)))
         if errors := [each for each in found if each.severity == "error"]:
-            raise self.CollectError(str(SpecError(errors)))
+            raise self.CollectError(commandless(str(SpecError(errors))))
         return found
 
     def _item(self, loaded: Loaded, cases: tuple[Loaded, ...]) -> TaskItem:
         def task(request: pytest.FixtureRequest) -> None:  # a plain function: a bound method breaks reruns
             __tracebackhide__ = True
+            from harness.pytest_plugin.run import perform  # the engine is loaded only in a session that runs a task
+
             perform(request, loaded)
 
         shown = _with_goal(loaded.spec)
@@ -113,8 +115,16 @@ def _with_goal(spec: TaskSpec) -> TaskSpec:
     return spec.model_copy(update={"goal": goal})
 
 
+_MARKS: pytest.StashKey[set[str]] = pytest.StashKey()
+"""Names that were seen to: many tasks have few tags."""
+
+
 def register_mark(config: pytest.Config, name: str) -> None:
     """Tags are marks; `--strict-markers` wants each to be known."""
+    seen = config.stash.setdefault(_MARKS, set())
+    if name in seen:
+        return
+    seen.add(name)
     known = {line.partition(":")[0].partition("(")[0].strip() for line in config.getini("markers")}
     if name not in known:
         config.addinivalue_line("markers", f"{name}: tag or family of TaskSpec files")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.reporting.allure_sink import running_test
+from harness.reporting.job_log import commandless
 from harness.reporting.progress import Progress
 from harness.resilience.events import GaveUp, InvariantBroken, Retrying, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
@@ -57,8 +58,8 @@ def shown(record: Record, verbosity: int) -> bool:
 
 
 def printable(text: str) -> str:
-    """What a page or a server said must not steer the terminal."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+    """What a page or a server said must not steer the terminal, nor command the runner of a job."""
+    return commandless("".join(letter if letter.isprintable() else " " for letter in text))
 
 
 class Hook:

@@ -72,9 +72,9 @@ class RunHistory:
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """The controller collects nothing itself: the first worker that has found tasks begins the run."""
         if self._run is None and self._writes:
-            from harness.pytest_plugin.xdist import tasks_of
+            from harness.pytest_plugin.xdist import tasks_in
 
-            if tasks := tasks_of(node.config.rootpath, ids):
+            if tasks := tasks_in(node.config, ids):
                 self._begin(tasks)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -97,7 +97,8 @@ class RunHistory:
             try:
                 for execution in map(self._executions.interrupted, interrupted):
                     self._writer.add(execution)
-                self._writer.finish(self._ended(self._run), self._state.settings.history_runs)
+                note = self._writer.finish(self._ended(self._run), self._state.settings.history_runs)
+                self._notes += [note] if note else []
             except HistoryError as error:
                 self._give_up(error)
             self._close()

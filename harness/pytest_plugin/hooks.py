@@ -17,7 +17,8 @@ def pytest_taskspec_repair(
     """Set up a precondition that does not hold (`attempt_repair`), after the task's own `repairs`.
 
     Return entries to write into memory, or True when it was set up otherwise; None (or False) leaves it to others.
-    The precondition is looked at again afterwards. Runs in the main thread.
+    The precondition is looked at again afterwards. `pytest.fail` and whatever else is raised fail the task with its
+    text, `pytest.skip` leaves the task out, `pytest.exit` ends the session. Runs in the main thread.
     """
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.endpoint_urls import split
 from harness.pytest_plugin.faults import check_plans
 from harness.pytest_plugin.shard import Shard
 from harness.settings import MOST_WORKERS, Settings, SettingsError, load_settings
@@ -20,6 +21,14 @@ def _workers(text: str) -> int | str:
     if text == "auto" or (text.isdecimal() and 1 <= int(text) <= MOST_WORKERS):
         return text if text == "auto" else int(text)
     raise ArgumentTypeError(f"{text!r} is neither `auto` nor a number from 1 to {MOST_WORKERS}")
+
+
+def _endpoints(text: str) -> tuple[str, ...]:
+    """`--browser-endpoint`; ArgumentTypeError for what is none."""
+    try:
+        return split(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
 
 
 SHARED: dict[str, dict[str, Any]] = {
@@ -38,6 +47,12 @@ SHARED: dict[str, dict[str, Any]] = {
 OWN: dict[str, dict[str, Any]] = {
     "--task-artifacts": {"default": None, "metavar": "DIR", "help": "Where failures are kept. Default: errors"},
     "--browser-executable": {"default": None, "metavar": "PATH", "help": "The Chromium or Chrome to run."},
+    "--browser-endpoint": {
+        "default": None,
+        "metavar": "URL[,URL]",
+        "type": _endpoints,
+        "help": "Playwright servers (ws://HOST:PORT/PATH) that give the browsers, in turn; none is started here.",
+    },
     "--recording": {
         "default": None,
         "choices": ["auto", "full", "minimal"],
@@ -172,6 +187,7 @@ def _chosen(config: pytest.Config) -> dict[str, Any]:
         "timeout_profile": option("--timeout-profile"),
         "timeout_scale": option("--timeout-scale"),
         "task_workers": option("--task-workers"),
+        "browser_endpoint": option("--browser-endpoint"),
         "faults": tuple(_file(config, name) for name in option("--faults")) or None,
     }
     given = {name: value for name, value in options.items() if value is not None}

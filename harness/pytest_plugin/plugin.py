@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -10,21 +11,21 @@ from typing import Any
 import pytest
 
 from harness.compile.planned import plans_of
-from harness.pytest_plugin import ahead, ci_page, faults, hooks, options, system_browser
+from harness.pytest_plugin import faults, hooks, options, system_browser
+from harness.pytest_plugin.ci_asked import asked_for
 from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
 from harness.pytest_plugin.cut_short import cut_short
 from harness.pytest_plugin.dependencies import WithDependencies, names_of
+from harness.pytest_plugin.garbage import RareGarbage
 from harness.pytest_plugin.history import HISTORY, RunHistory
 from harness.pytest_plugin.junit import add_properties
-from harness.pytest_plugin.lost import report_lost_task
 from harness.pytest_plugin.needs import OPTION
 from harness.pytest_plugin.order import arrange, task_items
 from harness.pytest_plugin.plans import header_lines, reach_lines
-from harness.pytest_plugin.run import RECORD
 from harness.pytest_plugin.shard import Sharding
-from harness.pytest_plugin.state import BROWSER, STATE, State
+from harness.pytest_plugin.state import BROWSER, RECORD, STATE, State
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
-from harness.pytest_plugin.terminal import environment, live_progress, write_summary
+from harness.pytest_plugin.terminal import environment, live_progress, refused, write_summary
 from harness.reporting.allure_files import write_allure_files
 from harness.reporting.allure_run import RunLabel
 from harness.reporting.chosen_results import written_run
@@ -55,6 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
     check_extras(settings)
     config.stash[STATE] = State(settings, live_progress(config), config.getoption("--agent"))
     config.stash[CHANNELS] = frozenset(settings.channels) or None
+    config.pluginmanager.register(RareGarbage(config), "taskspec-garbage")
     config.pluginmanager.register(faults, "taskspec-faults")
     if config.pluginmanager.hasplugin("playwright"):
         config.pluginmanager.register(system_browser, "taskspec-system-browser")
@@ -71,8 +73,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[STATE].tell = config.stash[TELEMETRY].emit
     config.pluginmanager.register(config.stash[TELEMETRY], "taskspec-telemetry")
     config.pluginmanager.register(RunHistory(config, config.stash[STATE]), HISTORY)
-    if ci_page.asked_for(config):
-        config.pluginmanager.register(ci_page.CiPage(config, config.stash[STATE]), "taskspec-ci-page")
+    if asked_for(config):
+        from harness.pytest_plugin.ci_page import CiPage
+
+        config.pluginmanager.register(CiPage(config, config.stash[STATE]), "taskspec-ci-page")
     if not worker and config.pluginmanager.hasplugin("xdist"):
         from harness.pytest_plugin.xdist import XdistHooks
 
@@ -98,6 +102,8 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
     """xdist: a worker died while it ran this item."""
+    from harness.pytest_plugin.lost import report_lost_task
+
     state: State = sched.config.stash[STATE]
     if record := report_lost_task(state, crashitem):
         report.taskspec = record.model_dump(mode="json")
@@ -120,6 +126,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     state.names = names_of(tasks)
     state.look_at_plans([item.loaded.spec for item in tasks])
     if tasks and not session.config.getoption("collectonly"):
+        from harness.pytest_plugin import ahead  # the engine is loaded only in a session that runs a task
+
         try:
             telemetry_of(session.config).begin()
             state.harness()
@@ -158,7 +166,8 @@ def _begin_allure(session: pytest.Session) -> None:
     if not alluredir or hasattr(config, "workerinput") or config.getoption("collectonly"):
         return
     if task_items(getattr(session, "items", [])) or written_run(Path(alluredir)):
-        write_allure_files(Path(alluredir), environment(config, config.stash[STATE]), os.environ)
+        with contextlib.suppress(OSError):  # it is tried again, and said, at the end
+            write_allure_files(Path(alluredir), environment(config, config.stash[STATE]), os.environ)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -177,7 +186,10 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A failed task that was skipped, because what it depends on did not run, is still a failed one for `--lf`."""
     config: Any = session.config
-    ahead.end(config.stash[STATE])
+    if config.stash[STATE].ahead is not None:
+        from harness.pytest_plugin import ahead
+
+        ahead.end(config.stash[STATE])
     if hasattr(config, "workeroutput"):
         config.workeroutput[BROWSER] = config.stash[STATE].browser
     cache: Any = session.config.pluginmanager.getplugin("lfplugin")
@@ -198,14 +210,23 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     records = [*_records(terminalreporter), *interrupted]
     if not (records or skipped) or hasattr(config, "workerinput"):
         return
+    last_run, alluredir = state.settings.root / LAST_RUN, config.getoption("--alluredir", None)
+    place, unwritten = Path(alluredir) if alluredir else None, []
     if records:
-        write_last_run(state.settings.root / LAST_RUN, state.run_id, records)
-    if alluredir := config.getoption("--alluredir", None):
-        write_allure_files(Path(alluredir), environment(config, state), os.environ)
+        unwritten += refused(last_run, lambda: write_last_run(last_run, state.run_id, records))
+    if place:
+        unwritten += refused(place, lambda: write_allure_files(place, environment(config, state), os.environ))
     history: Any = config.pluginmanager.getplugin(HISTORY)
-    more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *ahead.passed_over_lines(state)]
-    place = Path(alluredir) if alluredir else None
+    more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *unwritten, *_passed_over(state)]
     write_summary(terminalreporter, records, skipped, state.settings, place, more, state.idle)
+
+
+def _passed_over(state: State) -> list[str]:
+    if not state.passed_over:
+        return []
+    from harness.pytest_plugin import ahead
+
+    return ahead.passed_over_lines(state)
 
 
 def _records(terminalreporter: Any) -> list[TaskRecord]:

@@ -13,15 +13,17 @@ from harness.engine.ending import reached, unmet
 from harness.events import Event, TaskEnded
 from harness.failure import Failure, Family
 from harness.plan import Plan
+from harness.ports import LeftOut
 from harness.pytest_plugin.asking import Ask, person
 from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
 from harness.pytest_plugin.needs import advice, obstacle
-from harness.pytest_plugin.state import STATE, State
+from harness.pytest_plugin.state import RECORD, STATE, State
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.pytest_plugin.unrun import bare_plan, unrun
 from harness.record import TaskResult
 from harness.reporting.allure_sink import AllureSink
 from harness.reporting.console import brief, failure_text, headline
+from harness.reporting.job_log import commandless
 from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
@@ -46,11 +48,23 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     record = task_record(plan, result, harness.redactor, unexpected=unexpected)
     if interrupted is not None:
         state.interrupted.append(record)
-        raise interrupted
+        raise interrupted.ending if isinstance(interrupted, SessionOver) else interrupted
     if result.skipped:
         raise _skipped(harness.redactor.text(result.skipped))
     _tell(item, result, record)
     _judge(plan, result, harness.redactor, state.settings)
+
+
+class RepairFailed(Exception):  # noqa: N818 - its name is shown to people
+    """`pytest.fail` in a repair hook."""
+
+
+class SessionOver(BaseException):
+    """`pytest.exit` in a repair hook: breaks into the wait for the task, as Ctrl-C does."""
+
+    def __init__(self, ending: BaseException) -> None:
+        self.ending = ending
+        super().__init__(str(ending))
 
 
 def _played(state: State, item: pytest.Item, loaded: Loaded) -> tuple[Plan, TaskResult, BaseException | None]:
@@ -94,9 +108,19 @@ def asking(state: State, config: pytest.Config) -> Ask | None:
 
 
 def repair(config: pytest.Config, plan: Plan, precondition: str, memory: Mapping[str, Any]) -> Any:
-    """What the hook `pytest_taskspec_repair` says; False where nobody implements it."""
+    """What the hook `pytest_taskspec_repair` says; False where nobody implements it.
+
+    Raises what an outcome of pytest means for the task: LeftOut (`skip`), SessionOver (`exit`), else what was raised.
+    """
     hook = config.hook.pytest_taskspec_repair
-    answer = hook(config=config, task_id=plan.task_id, precondition=precondition, memory=memory)
+    try:
+        answer = hook(config=config, task_id=plan.task_id, precondition=precondition, memory=memory)
+    except pytest.skip.Exception as skip:
+        raise LeftOut(str(skip)) from skip
+    except pytest.fail.Exception as failed:  # no Exception: it would be taken for Ctrl-C
+        raise RepairFailed(str(failed)) from failed
+    except pytest.exit.Exception as ending:  # an Exception: it would be taken for a hook that fails
+        raise SessionOver(ending) from ending
     return False if answer is None else answer
 
 
@@ -115,7 +139,7 @@ def _require(state: State, item: pytest.Item, loaded: Loaded) -> None:
 
 def _skipped(reason: str) -> BaseException:
     """A skip that points at the task's file."""
-    skip: BaseException = pytest.skip.Exception(reason, _use_item_location=True)
+    skip: BaseException = pytest.skip.Exception(commandless(reason), _use_item_location=True)
     return skip
 
 
@@ -139,9 +163,6 @@ def _tell(item: pytest.Item, result: TaskResult, record: TaskRecord) -> None:
     if result.artifacts is not None:
         item.user_properties.append(("task_artifacts", str(result.artifacts)))
     item.stash[RECORD] = record
-
-
-RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
 
 
 def _judge(plan: Plan, result: TaskResult, redactor: Redactor, settings: Settings) -> None:

@@ -94,3 +94,5 @@ class State:
 BROWSER = "taskspec_browser"
 """What a worker of xdist says at its end: `State.browser`."""
 STATE: pytest.StashKey[State] = pytest.StashKey()
+RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
+"""Of an item whose task ran."""

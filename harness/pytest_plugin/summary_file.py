@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from harness.reporting.names import shown_path
 from harness.settings import Settings
-from harness.triage.markdown import LIMIT, Page, markdown
+
+if TYPE_CHECKING:
+    from harness.triage.markdown import Page
 
 OPTION, SHORT = "--task-summary", "--summary"
 
@@ -22,6 +25,8 @@ def place(config: pytest.Config) -> Path | None:
 
 def append(file: Path, page: Page) -> None:
     """To what is there: GitHub collects the pages of a step in one file. OSError when it cannot be written."""
+    from harness.triage.markdown import LIMIT, markdown  # not loaded in a session that nobody asked this of
+
     there = file.stat().st_size if file.exists() else 0
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8", errors="replace") as stream:

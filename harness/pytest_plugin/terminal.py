@@ -6,7 +6,7 @@ import contextlib
 import io
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -75,6 +75,16 @@ def write_summary(
             terminalreporter.write_line(commandless(f"interrupted: {record.task_id}; its report: {place}"))
     for line in (*summary_lines(records, settings.artifacts, alluredir, skipped, command(), idle), *more):
         terminalreporter.write_line(commandless(line))
+
+
+def refused(place: Path, write: Callable[[], object]) -> list[str]:
+    """Write it; why that cannot be, as a line for the summary. A run ends as its tasks did, whatever a disk says."""
+    try:
+        write()
+    except OSError as error:
+        why = f"{shown_path(place)} cannot be written: {error.strerror or error}"
+        return [f"{why}; make room on its disk, or let its folder be written to"]
+    return []
 
 
 def command() -> str:

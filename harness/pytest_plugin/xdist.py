@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.failure import Failed
+from harness.pytest_plugin.garbage import rarely
 from harness.pytest_plugin.interrupted import end_in_order
 from harness.pytest_plugin.order import groups
 from harness.pytest_plugin.state import BROWSER, STATE, State
@@ -19,6 +20,10 @@ from harness.spec.load import Loaded, is_task_file, load_file
 from harness.spec.parametrize import base_id, expand
 from harness.spec.problems import SpecError
 from harness.spec.suite import dependencies
+
+Read = dict[str, tuple[Loaded, ...]]
+"""Task file, as node ids name it -> its tasks."""
+READ: pytest.StashKey[Read] = pytest.StashKey()
 
 
 class XdistHooks:
@@ -37,6 +42,13 @@ class XdistHooks:
         state: State = node.config.stash[STATE]
         state.told_browser = state.told_browser or getattr(node, "workeroutput", {}).get(BROWSER, "")
 
+    @pytest.hookimpl(optionalhook=True, trylast=True)
+    def pytest_handlecrashitem(self, sched: Any) -> None:
+        """After pytest-rerunfailures, which may have asked for the item once more (`mark_test_pending`)."""
+        go_on = getattr(sched, "go_on", None)
+        if go_on is not None:
+            go_on()
+
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """The controller owns the services: it starts them when a worker has found tasks, before the first one runs."""
@@ -46,7 +58,7 @@ class XdistHooks:
         end_in_order()
         telemetry_of(node.config).begin()
         if state.settings.faults and state.idle is None:
-            state.look_at_plans([task.spec for task in tasks_of(node.config.rootpath, ids).values()])
+            state.look_at_plans([task.spec for task in tasks_in(node.config, ids).values()])
         if state.settings.services:
             with contextlib.suppress(Failed, ValueError, OSError):  # each task reports it
                 state.harness().start()
@@ -89,12 +101,55 @@ class Deep:
             self._assign_work_unit(node)
 
 
+class Comeback:
+    """What becomes of a worker's work when it dies; of the item that it ran, `--reruns` decides."""
+
+    workqueue: Any
+    assigned_work: Any
+    _reschedule: Any
+    left: dict[str, dict[str, bool]] | None = None
+    """What a worker that died had been given."""
+
+    def remove_node(self, node: Any) -> str | None:
+        """As the base class, but the item that killed the worker is done with.
+
+        The others get what is left when `go_on` is called: `--reruns` may want the item once more, before them.
+        """
+        workload = self.assigned_work.pop(node)
+        pending = (item for unit in workload.values() for item, done in unit.items() if not done)
+        crashed: str | None = next(pending, None)
+        if crashed is None:
+            return None
+        for unit in workload.values():
+            unit.update({crashed: True} if crashed in unit else {})
+        self.left = workload
+        return crashed
+
+    def mark_test_pending(self, item: str) -> None:
+        """Once more, in its place among its group."""
+        for unit in (self.left or {}).values():
+            unit.update({item: False} if item in unit else {})
+
+    def go_on(self) -> None:
+        """What became of the item is said: the others get what is left of the worker's work, and before all else.
+
+        xdist ends workers that find nothing to do, so that they must not look before.
+        """
+        left, self.left = self.left or {}, None
+        for scope, unit in reversed(left.items()):
+            if not all(unit.values()):
+                self.workqueue[scope] = unit
+                self.workqueue.move_to_end(scope, last=False)
+        for other in list(self.assigned_work):
+            self._reschedule(other)
+
+
 @cache
 def _scheduling() -> Any:
     """The scheduler's class; made when asked for, since xdist may be absent."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class TaskGroupScheduling(Deep, LoadScopeScheduling):  # type: ignore[misc]
+    class TaskGroupScheduling(Comeback, Deep, LoadScopeScheduling):  # type: ignore[misc]
         """Whole groups of tasks go to one worker; every other item is its own group."""
 
         names: dict[str, str] | None = None
@@ -103,24 +158,11 @@ def _scheduling() -> Any:
             if self.names is None:
                 node_ids = next(iter(self.registered_collections.values()))
                 by_file = self.config.getoption("dist") in BY_FILE
-                self.names = group_names(self.config.rootpath, node_ids, by_file=by_file)
+                read = self.config.stash.get(READ, {})
+                self.names = group_names(self.config.rootpath, node_ids, by_file=by_file, read=read)
+                read.clear()  # nobody asks after this
             scope = SCOPES[self.config.getoption("dist")]
             return self.names.get(nodeid) or scope(nodeid)
-
-        def remove_node(self, node: Any) -> str | None:
-            """As the base class, but the item that killed the worker is done with."""
-            workload = self.assigned_work.pop(node)
-            pending = (item for unit in workload.values() for item, done in unit.items() if not done)
-            crashed: str | None = next(pending, None)
-            if crashed is None:
-                return None
-            for scope, unit in workload.items():
-                unit.update({crashed: True} if crashed in unit else {})
-                if not all(unit.values()):
-                    self.workqueue[scope] = unit
-            for other in self.assigned_work:
-                self._reschedule(other)
-            return crashed
 
     return TaskGroupScheduling
 
@@ -132,12 +174,14 @@ def _depth(task_workers: int | str) -> int:
     return 2 * int(task_workers) if task_workers != 1 else 0
 
 
-def group_names(root: Path, node_ids: Iterable[str], *, by_file: bool = False) -> dict[str, str]:
+def group_names(
+    root: Path, node_ids: Iterable[str], *, by_file: bool = False, read: Read | None = None
+) -> dict[str, str]:
     """Node id of a task -> its group. The controller collects nothing, so it reads the files.
 
-    `by_file` keeps the cases of a file together too.
+    `by_file` keeps the cases of a file together too. `read`: see `tasks_of`.
     """
-    tasks = tasks_of(root, node_ids)
+    tasks = tasks_of(root, node_ids, read)
     wanted = dependencies(list(tasks.values()))
     ties: dict[str, tuple[tuple[str, ...], str | None]] = {}
     for task in tasks.values():
@@ -149,11 +193,19 @@ def group_names(root: Path, node_ids: Iterable[str], *, by_file: bool = False) -
     return {node_id: names[task.spec.task_id] for node_id, task in tasks.items()}
 
 
-def tasks_of(root: Path, node_ids: Iterable[str]) -> dict[str, Loaded]:
-    """Node id -> task, of those that are tasks."""
-    node_ids = list(node_ids)
-    found = {f"{file}::{each.spec.task_id}": each for file in _task_files(node_ids) for each in _cases(root / file)}
+def tasks_of(root: Path, node_ids: Iterable[str], read: Read | None = None) -> dict[str, Loaded]:
+    """Node id -> task, of those that are tasks. `read`: files that were read before; what is read now is added."""
+    node_ids, read = list(node_ids), {} if read is None else read
+    with rarely():
+        for file in _task_files(node_ids):
+            read[file] = read[file] if file in read else _cases(root / file)
+    found = {f"{file}::{each.spec.task_id}": each for file in _task_files(node_ids) for each in read[file]}
     return {node_id: found[node_id] for node_id in node_ids if node_id in found}
+
+
+def tasks_in(config: pytest.Config, node_ids: Iterable[str]) -> dict[str, Loaded]:
+    """The same in the controller: several plugins ask, and each file is read once."""
+    return tasks_of(config.rootpath, node_ids, config.stash.setdefault(READ, {}))
 
 
 def _task_files(node_ids: Iterable[str]) -> Iterator[str]:

@@ -44,11 +44,13 @@ class Recorded:
     sources: RecordedSources
     partial: bool = False
     """It ended as `partial_success`."""
+    unexpected: bool = False
+    """It ended well, and its file declared otherwise."""
 
     @property
     def before(self) -> bool:
         """Whether it counted as passed in its run."""
-        return self.passed or self.expected
+        return (self.passed and not self.unexpected) or self.expected
 
 
 def recorded(folder: Path) -> Recorded:
@@ -72,6 +74,7 @@ def recorded(folder: Path) -> Recorded:
         passed=passed,
         partial=state == "partial_success",
         expected=manifest.get("expected") is True,
+        unexpected=manifest.get("unexpected") is True,
         code=code if isinstance(code, str) else None,
         ended="" if passed or code == UNMET else _ended(report),
         ran=_ran(grading.get("success_criteria")),

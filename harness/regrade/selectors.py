@@ -15,6 +15,8 @@ _XPATH = re.compile(r"\(*//|\.\.")
 _PSEUDO = re.compile(r"::?([A-Za-z-]+)")
 _QUOTED = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'")
 _ATTRIBUTE = re.compile(r"\[\s*([\w:-]+)")
+_NAMESPACE = re.compile(r"(?<!\\)\|(?!=)")
+_EXACT = re.compile(r"\[[^\]=]*=[^\]]*(?:''|\s)[sS]\s*\]")
 _XPATH_ATTRIBUTE = re.compile(r"(?:@|attribute::)\s*([\w:.*-]+)")
 _XPATH_TEXT = re.compile(
     r"\b(?:text|string|normalize-space|contains|starts-with|concat|translate|substring\S*)\s*\(|\[\s*\."
@@ -74,6 +76,10 @@ def _of_css(text: str) -> Query:
             raise UndecidedError(f"`:{name}` needs a browser")
     if re.search(r"\[[^\]]*\\", bare):
         raise UndecidedError("an attribute name with `\\` needs a browser")
+    if _NAMESPACE.search(bare):
+        raise UndecidedError("a namespace (`|`) needs a browser")
+    if _EXACT.search(bare):
+        raise UndecidedError("the flag `s` needs a browser")
     names = frozenset(name.lower() for name in _ATTRIBUTE.findall(bare))
     named = frozenset(name for mark, name in (("#", "id"), (".", "class")) if mark in bare)
     try:

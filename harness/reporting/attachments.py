@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.ports import Json
 from harness.record import Score, TaskResult
 from harness.reporting.attempt_page import attempt_page
-from harness.reporting.documents import read_json
+from harness.reporting.documents import read_json, read_regular
 from harness.reporting.har_page import har_page
 from harness.reporting.redaction import Redactor
 from harness.reporting.side_by_side import side_by_side
@@ -124,7 +124,7 @@ def _explained(folder: Path) -> Iterator[Content]:
 
 def _bytes(path: Path) -> bytes | None:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError:
         return None
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.ports import Json
 from harness.reporting.allure_run import began_of, run_of, without_run
+from harness.reporting.documents import read_regular
 
 ENVIRONMENT = "environment.properties"
 MERGED = "-merged-"
@@ -37,7 +38,7 @@ class Choice:
 def written_run(folder: Path) -> str:
     """The run that the environment table names: one that was killed before its first test ended is there alone."""
     try:
-        found = _RUN.search((folder / ENVIRONMENT).read_text("utf-8"))
+        found = _RUN.search(read_regular(folder / ENVIRONMENT).decode("utf-8"))
     except (OSError, ValueError):
         return ""
     return found[1] if found and began_of(found[1]) else ""

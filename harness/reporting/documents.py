@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 from pathlib import Path
 
 from harness.ports import Json
@@ -15,13 +17,24 @@ def write_json(path: Path, document: Json) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """By a temporary file beside it and a rename. Lone surrogates become `?`."""
+    """By a temporary file beside it and a rename. Lone surrogates become `?`. OSError, which names the file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_bytes(text.encode("utf-8", "replace"))
-    temporary.replace(path)
+    try:
+        temporary.write_bytes(text.encode("utf-8", "replace"))
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk names none
 
 
 def read_json(path: Path) -> Json:
     """OSError when it cannot be read, ValueError when it is not JSON."""
-    return json.loads(path.read_text("utf-8"))
+    return json.loads(read_regular(path).decode("utf-8"))
+
+
+def read_regular(path: Path) -> bytes:
+    """Of a file that may come from elsewhere: a pipe or a device would never end. OSError when it cannot be read."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return path.read_bytes()

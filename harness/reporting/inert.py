@@ -5,13 +5,15 @@ from __future__ import annotations
 import html
 import re
 from html.parser import HTMLParser
+from pathlib import Path
 
 from harness.reporting.redaction import MARK
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
 """The second wall: what the rewriting might miss, the browser refuses."""
 
-_HEAD = f'<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+_HEAD = f'<!DOCTYPE html>\n<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+_BEGINNING = _HEAD.encode()
 _DROPPED = frozenset((
     "script", "noscript", "base", "meta", "link", "object", "embed", "applet", "portal", "fencedframe", "frame",
     "frameset", "noframes", "noembed", "xmp", "plaintext", "animate", "animatemotion", "animatetransform", "set",
@@ -40,7 +42,13 @@ def inert(document: str) -> str:
     parser = _Rewriter()
     parser.feed(document)
     parser.close()
-    return f"<!DOCTYPE html>\n{_HEAD}{''.join(parser.out)}"
+    return f"{_HEAD}{''.join(parser.out)}"
+
+
+def is_inert(file: Path) -> bool:
+    """Whether its first words are those of `inert`, so that the browser refuses what follows. OSError."""
+    with file.open("rb") as stream:
+        return stream.read(len(_BEGINNING)) == _BEGINNING
 
 
 class _Rewriter(HTMLParser):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.plan import Plan
@@ -19,6 +20,7 @@ from harness.reporting.manifest import MANIFEST
 from harness.reporting.names import safe_name
 from harness.reporting.redaction import Redactor
 from harness.reporting.workspace import Workspace
+from harness.spec.task import TaskSpec
 
 EVIDENCE = Path(".harness/evidence")
 _DOM = "dom_snapshot.html"
@@ -27,12 +29,23 @@ _DOM = "dom_snapshot.html"
 class PassedEvidence:
     """Writes the directories of one run, each by rename; forgets the oldest runs."""
 
-    def __init__(self, root: Path, run_id: str, redactor: Redactor, runs: int) -> None:
-        """`runs`: how many are kept, this one included. ValueError for a run id that is no safe directory name."""
+    def __init__(
+        self,
+        root: Path,
+        run_id: str,
+        redactor: Redactor,
+        runs: int,
+        reached: Callable[[TaskSpec, TaskResult], bool] = lambda _spec, result: result.ok,
+    ) -> None:
+        """`runs`: how many are kept, this one included. ValueError for a run id that is no safe directory name.
+
+        `reached`: whether a task did what it should; one that declares a failure and ended well did not.
+        """
         self._root = root / EVIDENCE
         self._run = safe_name(run_id)
         self._redactor = redactor
         self._runs = max(1, runs)
+        self._reached = reached
         self._workspace: Workspace | None = None
         self._lock = threading.Lock()
 
@@ -72,6 +85,7 @@ class PassedEvidence:
             "final_state": result.final_state,
             "code": None,
             "expected": False,
+            "unexpected": not self._reached(plan.spec, result),
             "grading": grading(folder, plan, result, evidence, redactor),
         }
         write_json(folder / MANIFEST, redactor.json(document))

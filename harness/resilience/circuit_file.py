@@ -7,6 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final
 
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
 from harness.resilience.breaker_state import Snapshot, State
 
 SCHEMA: Final = 1
@@ -54,7 +56,7 @@ def open_file(path: Path, patience: float, wall: datetime) -> sqlite3.Connection
         path.parent.mkdir(parents=True, exist_ok=True)
         database = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
         database.row_factory = sqlite3.Row
-        _prepare(database, path, wall.timestamp() - KEPT_FOR)
+        _prepare(database, path, patience, wall.timestamp() - KEPT_FOR)
     except BaseException as error:
         if database is not None:
             database.close()
@@ -70,11 +72,12 @@ def snapshot_of(row: sqlite3.Row) -> Snapshot:
     return Snapshot(**{**values, "state": State(values["state"])})
 
 
-def _prepare(database: sqlite3.Connection, path: Path, oldest: float) -> None:
+def _prepare(database: sqlite3.Connection, path: Path, patience: float, oldest: float) -> None:
     database.execute("BEGIN")
     made = _known(database, path)
     database.execute("COMMIT")
     if not made:
+        _to_wal(database, patience)
         _make(database, path)
     problem = database.execute("PRAGMA quick_check(1)").fetchone()[0]
     if problem != "ok":
@@ -95,9 +98,16 @@ def _known(database: sqlite3.Connection, path: Path) -> bool:
     return False
 
 
+def _to_wal(database: sqlite3.Connection, patience: float) -> None:
+    """SQLite does not wait for the change of mode as it does for a write: we ask again."""
+    again = Retrying(
+        stop=stop_after_delay(patience), wait=wait_fixed(0.01), retry=retry_if_exception(is_busy), reraise=True
+    )
+    again(database.execute, "PRAGMA journal_mode = WAL")
+
+
 def _make(database: sqlite3.Connection, path: Path) -> None:
     """Several processes may do this at once: the second finds it done."""
-    database.execute("PRAGMA journal_mode = WAL")
     database.execute("BEGIN IMMEDIATE")
     if not _known(database, path):
         database.execute(_TABLE)

@@ -30,6 +30,8 @@ class Scope(StrEnum):
     """A model's provider: `provider:claude`."""
     AGENT = "agent"
     """An agent: `agent:builder`."""
+    ENDPOINT = "endpoint"
+    """Where browsers are to be had: `endpoint:ws://browsers:3000`."""
 
 
 _NONE: Mapping[Scope, BreakerSettings] = MappingProxyType({})

@@ -86,8 +86,9 @@ def _check_references(path: Way, text: str, memory: bool, scope: Scope) -> None:
 
 def _unused(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """Parameters that nothing refers to: their cases do not differ."""
-    used = {wanted.name for wanted in _references(spec) if wanted.namespace == "param"}
-    for name in next((case.values for case in cases(spec)), {}):
+    names = next((case.values for case in cases(spec)), {})
+    used = {wanted.name for wanted in _references(spec) if wanted.namespace == "param"} if names else set()
+    for name in names:
         if not any(word == name or word.startswith((f"{name}.", f"{name}[")) for word in used):
             path: Way = ("parametrize", name) if isinstance(spec.parametrize, dict) else ("parametrize", 0, name)
             message = f"nothing refers to `${{param.{name}}}`"
@@ -112,8 +113,10 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
 
     Without `channels` any name of a channel is taken.
     """
-    scopes = _scopes(spec, dict.fromkeys(environment_names(spec), "x"))
-    for path, text, is_value in expressions(spec):
+    found = list(expressions(spec))
+    refer = any("${" in text for _, text, _ in found)
+    scopes = _scopes(spec, dict.fromkeys(environment_names(spec), "x")) if refer else []
+    for path, text, is_value in found:
         try:
             named = [expression.channels for expression in _parsed(text, is_value, scopes)]
         except BadReferenceError:
@@ -128,7 +131,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
 
 
 def _parsed(text: str, is_value: bool, scopes: Sequence[Scope]) -> list[Criterion | ValueExpression]:
-    """The expression as each case has it; one when no case changes it."""
+    """The expression as each case has it; one when no case changes it. Only references need `scopes`."""
     texts = [text]
     if "${" in text:
         texts = list(dict.fromkeys(interpolate_criterion(text, scope, last=False) for scope in scopes))

@@ -55,19 +55,20 @@ def _of_step(path: Way, step: Step) -> Iterator[Found]:
 
 def interpolated(spec: TaskSpec) -> Iterator[tuple[Way, str, bool]]:
     """Every text that may hold references, and whether `${memory...}` is among them."""
-    for name in ("goal", "inputs", "persona", "memory", "expected_memory"):
-        yield from ((path, text, False) for path, text in _texts((name,), getattr(spec, name)))
+    values = {name: getattr(spec, name) for name in ("goal", "inputs", "persona", "memory", "expected_memory")}
+    yield from ((path, text, False) for path, text in _texts((), values))
     steps = dict(_steps(spec))
-    yield from ((path, text, True) for path, text, _ in expressions(spec) if not _within(path, steps))
+    found = ((path, text) for path, text, _ in expressions(spec) if "${" in text)
+    yield from ((path, text, True) for path, text in found if not _within(path, steps))
     for path, step in steps.items():
-        yield from ((at, text, True) for at, text in _texts(path, dict(step)))
+        yield from ((at, text, True) for at, text in _texts(path, step.__dict__))
     for number, repair in enumerate(spec.repairs):
         yield from ((path, text, False) for path, text in _texts(("repairs", number, "memory"), repair.memory))
     for key, binding in spec.state_bindings.items():
         yield ("state_bindings", key), key, False
         yield ("state_bindings", key, "path"), binding.path, False
     for number, fault in enumerate(spec.faults):
-        yield from ((path, text, False) for path, text in _texts(("faults", number), dict(fault)))
+        yield from ((path, text, False) for path, text in _texts(("faults", number), fault.__dict__))
     yield from ((path, text, False) for path, text in [*_of_fallbacks(spec), *_of_cases(spec)])
 
 
@@ -90,12 +91,11 @@ def _of_cases(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
         yield (path if case_of(spec) is None else place), text
 
 
-def _texts(path: Way, value: Any) -> Iterator[tuple[Way, str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
+def _texts(path: Way, around: Any) -> Iterator[tuple[Way, str]]:
+    """Of the texts in a mapping or a list, those with a reference: few have one, and every task is looked through."""
+    for key, item in around.items() if isinstance(around, dict) else enumerate(around):
+        if isinstance(item, str):
+            if "${" in item:
+                yield (*path, key), item
+        elif isinstance(item, dict | list | tuple) and item:
             yield from _texts((*path, key), item)
-    elif isinstance(value, list | tuple):
-        for number, item in enumerate(value):
-            yield from _texts((*path, number), item)

@@ -58,6 +58,11 @@ class Cause:
         return any(task.judged for task in self.tasks)
 
     @property
+    def title(self) -> str:
+        """What happened; of what was cut off from outside, that it is not judged."""
+        return self.what if self.judged else f"not judged: {self.what}"
+
+    @property
     def new(self) -> int:
         """How many of the tasks passed when they ran before."""
         return sum(task.new for task in self.tasks)

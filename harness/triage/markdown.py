@@ -57,7 +57,7 @@ def _lines(page: Page, rows: int) -> Iterator[str]:
 
 def _head(page: Page) -> Iterator[str]:
     last = page.run.last
-    failed = sum(cause.count for cause in page.causes)
+    failed = sum(cause.count for cause in page.causes if cause.judged)
     if not last:
         yield "## No task ran\n"
         return
@@ -75,7 +75,8 @@ def _counts(last: Sequence[Execution]) -> Iterator[str]:
     expected = sum(_expected(each) for each in last)
     counts = {
         "passed": sum(each.outcome == "passed" for each in last) - expected,
-        "failed": sum(each.outcome == "failed" for each in last),
+        "failed": sum(each.outcome == "failed" and each.judged for each in last),
+        "not judged": sum(each.outcome == "failed" and not each.judged for each in last),
         "failed as expected": expected,
         "skipped": sum(each.outcome == "skipped" for each in last),
         "flaky": sum(each.outcome == "passed" and each.number > 1 for each in last),
@@ -95,7 +96,7 @@ def _uncollected(found: Mapping[str, str], rows: int) -> Iterator[str]:
 
 def _causes(causes: Sequence[Cause], rows: int) -> Iterator[str]:
     cells = [
-        (str(cause.count), code(cause.code) or "-", escaped(cause.what), _few(cause), code(first_look(cause)))
+        (str(cause.count), code(cause.code) or "-", escaped(cause.title), _few(cause), code(first_look(cause)))
         for cause in causes[:rows]
     ]
     yield from _table("Failures by cause", ("tasks", "code", "what", "which", "look first at"), cells, len(causes))

@@ -20,6 +20,9 @@ class PythonChannel:
     An object (or a class, which is made once) has `read(world)` instead, and may have `write(world, document)` and
     `reset(world)`. `restore`, when given, is the callable that writes. What is not async runs in a thread; after
     `timeout` seconds nobody waits for it any more.
+
+    Called once at a time, also by tasks that run at once: foreign code need not be safe for that. Waiting for others
+    does not count against `timeout`.
     """
 
     def __init__(self, name: str, target: str, *, restore: str | None = None, root: Path, timeout: float) -> None:
@@ -34,6 +37,8 @@ class PythonChannel:
         self._timeout = timeout
         self._objects: dict[str, Any] = {}
         self._writing = WorldLocks()
+        self._importing = asyncio.Lock()
+        self._calling = asyncio.Lock()
 
     async def read(self, world: str) -> Any:
         source = await self._object(self._target)
@@ -76,8 +81,9 @@ class PythonChannel:
         return method  # type: ignore[no-any-return]
 
     async def _object(self, target: str) -> Any:
-        if target not in self._objects:
-            self._objects[target] = await self._guarded(target, "import", self._imported, target)
+        async with self._importing:  # a class is made once, whoever comes first
+            if target not in self._objects:
+                self._objects[target] = await self._guarded(target, "import", self._imported, target)
         return self._objects[target]
 
     def _imported(self, target: str) -> Any:
@@ -91,6 +97,10 @@ class PythonChannel:
 
     async def _guarded(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """The edge to foreign code: whatever it raises is the channel's failure."""
+        async with self._calling:
+            return await self._called(target, what, function, *arguments)
+
+    async def _called(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         limit = asyncio.timeout(self._timeout)
         try:
             async with limit:

@@ -56,6 +56,7 @@ CHAOS = (
 )
 WITH_DEPS = 'pytest "tasks/C2-2025-002.task.yaml::C2-2025-002" -k C2 --task-with-deps'
 TWICE = "pytest tasks/ -n 2 --task-workers 2"
+DEAD_END = "pytest tasks/ --browser-endpoint ws://127.0.0.1:9/SECRET"
 NOWHERE = "pytest tasks/ --browser-executable nowhere"
 
 REPORTS: tuple[Rule, ...] = (
@@ -100,6 +101,9 @@ RULES: tuple[Rule, ...] = (
     Ran(r"pytest tasks/? --task-workers (\d|auto)", RED, (1,), "pytest tasks/ --task-workers auto"),
     Ran(r"pytest tasks/ --task-shard 1/3", r"task shard: 1/3(.|\n)*deselected", ONE),
     Ran(r"pytest tasks/ --browser-executable PATH", "asked for is not there: nowhere", (1,), NOWHERE, "agents"),
+    Ran(r"pytest tasks/ --browser-endpoint \S+", "ws://127.0.0.1:9: nothing answers there", (1,), DEAD_END, "agents"),
+    Served(r"python -m playwright run-server .*", "Listening on ws://",
+           line="python -m playwright run-server --host 127.0.0.1 --port 0 --path /SECRET --unsafe"),
     Ran(r"pytest --help", "TaskSpec browser tasks"),
     # agents
     Ran(r"pytest --agent words tasks/", "1 passed", folder="agents"),

@@ -61,3 +61,17 @@ def test_a_page_that_cannot_be_written_is_said_and_fails_nothing(tmp_path: Path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "--task-summary: " in done.stdout
     assert "Is a directory" in done.stdout
+
+
+def test_what_task_files_say_commands_nothing_in_the_lines_of_pytest_itself(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(INI, "utf-8")
+    task = {"task_id": "A", "goal": "g", "dependencies": ["##[error]gone"], "steps": STEPS}
+    (tmp_path / "A.task.json").write_text(json.dumps(task), "utf-8")
+    broken = {"task_id": "B", "goal": "g", "steps": [{"act": "##[error]what"}]}
+    (tmp_path / "B.task.json").write_text(json.dumps(broken), "utf-8")
+    odd = {**task, "task_id": "C", "dependencies": ["A"], "unknown ##[group]y": 1}
+    (tmp_path / "C.task.json").write_text(json.dumps(odd), "utf-8")
+    done = warm().run("pytest", "-rs", "--continue-on-collection-errors", cwd=tmp_path, GITHUB_ACTIONS="true")
+    for text in ("[error]gone", "[error]what", "[group]y"):
+        assert f"##\u200b{text}" in done.stdout, done.stdout
+        assert f"##{text}" not in done.stdout, done.stdout

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.history import HISTORY, load_run, recent_runs
+from harness.history.file import open_writing
 from harness.history.record import Execution, RunRecord
 from tests.acceptance.warm import harness, warm
 
@@ -216,3 +219,35 @@ def test_no_history_of_what_runs_no_task_and_where_none_is_wanted(tmp_path: Path
     (folder / "pyproject.toml").write_text("[tool.harness]\nhistory_runs = 0\n", "utf-8")
     assert pytest_in(folder).returncode == 0
     assert not (folder / HISTORY).exists()
+
+
+IMPATIENT = """
+import harness.history.unwritten, harness.history.writing
+harness.history.unwritten._PATIENCE = 0.1
+harness.history.writing.PATIENCE = harness.history.writing.QUICK = harness.history.writing.FINAL = 0.1
+"""
+
+
+def test_what_a_run_cannot_write_because_another_process_holds_the_history_is_said_and_not_lost(tmp_path: Path) -> None:
+    folder = written(tmp_path, "T-1", T_1={"dependencies": ["T-0"]})
+    (folder / "conftest.py").write_text(IMPATIENT, "utf-8")
+    open_writing(folder / HISTORY).close()
+    with closing(sqlite3.connect(folder / HISTORY, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        done = pytest_in(folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("history: ")]
+    assert "another process holds the history" in line
+    assert "what it could not take (1 task) is in history.sqlite3.unwritten-" in line
+    assert " finished " in harness("history", cwd=folder).stdout
+    assert [each.outcome for each in load_run(folder).executions] == ["skipped"]
+
+
+def test_a_file_that_cannot_be_written_at_the_end_is_said_and_the_rest_is_written(tmp_path: Path) -> None:
+    folder = written(tmp_path, "T-1", T_1={"inputs": {"pin": "${env:NOBODY_HAS_SET_THIS}"}})
+    (folder / ".harness" / "last-run.json").mkdir(parents=True)
+    done = pytest_in(folder)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert ".harness/last-run.json cannot be written: Is a directory; make room on its disk" in done.stdout
+    assert "INVALID_INPUT" in done.stdout
+    assert [each.outcome for each in load_run(folder).executions] == ["failed"]

@@ -13,7 +13,8 @@ import pytest
 from tests.acceptance.warm import harness
 
 PAGE = b"""<!doctype html><title>shop</title><iframe name=there></iframe>
-<form method=post action=/buy target=there><button id=buy>Buy</button></form>"""
+<form method=post action=/buy target=there><button id=buy>Buy</button></form>
+<script>new WebSocket(`ws://${location.host}/chat?token=abc`)</script>"""
 
 
 class Shop(ThreadingHTTPServer):
@@ -22,6 +23,7 @@ class Shop(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answer)
         self.bought: list[str] = []
+        self.sockets: list[str] = []
 
 
 class Answer(BaseHTTPRequestHandler):
@@ -30,6 +32,8 @@ class Answer(BaseHTTPRequestHandler):
     server: Shop
 
     def do_GET(self) -> None:
+        if self.headers.get("upgrade"):
+            self.server.sockets.append(self.path)
         self.send_response(200)
         self.send_header("content-type", "text/html")
         self.end_headers()
@@ -72,9 +76,11 @@ def test_it_writes_only_when_told(tmp_path: Path, shop: Shop) -> None:
     failed_task(tmp_path, shop)
     found = harness("replay", "T-1", cwd=tmp_path)
     assert found.returncode == 0, found.stderr
-    assert shop.bought == []
+    assert (shop.bought, shop.sockets) == ([], [])
     sent = f"POST http://127.0.0.1:{shop.server_port}/buy"
     assert f"not sent: {sent}: not served by this project; --yes sends it" in found.stderr
+    assert f"not sent: WebSocket ws://127.0.0.1:{shop.server_port}/chat: not served" in found.stderr
     told = harness("replay", "T-1", "--yes", cwd=tmp_path)
     assert (told.returncode, shop.bought) == (0, ["/buy"])
+    assert shop.sockets
     assert "not sent" not in told.stderr

@@ -50,7 +50,11 @@ class Desk:
         self.ports.append(port)
 
     def run(self, *args: str) -> Result:
-        return CliRunner().invoke(app, ["services", *args])
+        return CliRunner().invoke(app, ["services", *args, *self.without(args)])
+
+    def without(self, args: tuple[str, ...]) -> tuple[str, ...]:
+        """These tests are about services; tests/acceptance/test_kept_browser.py is about the browser beside them."""
+        return ("--no-browser",) if "--persist" in args else ()
 
     def says(self, *args: str, code: int = 0) -> str:
         result = self.run(*args)
@@ -66,7 +70,7 @@ class Desk:
         return found
 
     def process(self, *args: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", "from harness.cli import main; main()", "services", *args]
+        command = [sys.executable, "-c", "from harness.cli import main; main()", "services", *args, *self.without(args)]
         return subprocess.Popen(command, cwd=self.root, stdout=-1, stderr=-1, text=True)
 
     def left(self) -> list[str]:

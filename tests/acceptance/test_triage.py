@@ -241,7 +241,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "history flaky": (),
     "history prune": ("--keep", "10"),
     "services status": (),
-    "services start": ("--persist",),
+    "services start": ("--persist", "--no-browser"),
     "services stop": (),
     "services logs": (),
 }
@@ -277,6 +277,24 @@ def test_every_command_that_prints_facts_prints_them_as_json_too() -> None:
     assert {*COMMANDS, *EXEMPT} == set(known)
     options = {name: {each for option in command.params for each in option.opts} for name, command in known.items()}
     assert {name for name in known if "--json" not in options[name]} == {*EXEMPT} - {"report"}
+
+
+def failing(name: str) -> tuple[str, ...]:
+    """With an option that no command has."""
+    return (*name.split(), *COMMANDS[name], "--nonsense", *(("--json", "-") if name == "chaos" else ("--json",)))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_of_a_command_that_fails_its_stdout_is_one_document_too(name: str) -> None:
+    from typer.testing import CliRunner
+
+    from harness.cli.main import app
+
+    found = CliRunner().invoke(app, failing(name))
+    assert (found.exit_code, json.loads(found.stdout)["error"]["exit_code"]) == (2, 2)
+    assert "--nonsense" in json.loads(found.stdout)["error"]["message"]
+    assert "--nonsense" in found.stderr
+    assert CliRunner().invoke(app, [each for each in failing(name) if each not in ("--json", "-")]).stdout == ""
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -26,7 +26,10 @@ from typing import IO
 
 import harness as package
 
-MODULES = ("pytest", "_pytest.pytester", "harness.pytest_plugin.plugin", "playwright.sync_api", "harness.cli.main")
+MODULES = (
+    "pytest", "_pytest.pytester", "harness.pytest_plugin.plugin", "harness.pytest_plugin.ahead", "playwright.sync_api",
+    "harness.cli.main",
+)  # fmt: skip
 """No plugin of pytest that was installed as one: pytest would say that it is too late to rewrite its assertions."""
 ROOT = Path(__file__).parents[2]
 

@@ -56,7 +56,7 @@ def test_many_sessions_at_once(run: Any, stage: Stage) -> None:
 def test_where_the_sandbox_cannot_work_it_is_off_and_that_is_said(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.browser.launch.no_sandbox_reason", lambda: None)
+    monkeypatch.setattr("harness.browser.local.no_sandbox_reason", lambda: None)
 
     async def body() -> None:
         browsers = Browsers(BrowserSettings(), SystemClock(), temp=tmp_path)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
 
 import psutil
 import pytest
 
-from harness.gauge import Gauge, cores
+from harness.engine.cgroup import Share
+from harness.gauge import Gauge, allowed, busy, cores
 
 GIB = 2**30
+FREE = Share()
 
 
 class Slow:
@@ -30,16 +34,19 @@ class Slow:
         await asyncio.sleep(0)
 
 
-def limits(late: float, monkeypatch: pytest.MonkeyPatch, busy: float = 10.0) -> list[int]:
+def limits(
+    late: float, monkeypatch: pytest.MonkeyPatch, busy: float = 10.0, share: Share = FREE, processes: int = 1
+) -> list[int]:
     """The first limits that are set on a machine with four processors, when every place is taken."""
     monkeypatch.setattr("harness.gauge.cores", lambda: 4)
-    monkeypatch.setattr(psutil, "cpu_percent", lambda: busy)
+    monkeypatch.setattr("harness.gauge.allowed", lambda: share)
+    monkeypatch.setattr(psutil, "cpu_percent", lambda percpu: [busy] * 256 if percpu else busy)
     memory = type("Memory", (), {"available": 8 * GIB, "total": 16 * GIB})
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
     found: list[int] = []
 
     async def main() -> None:
-        task = asyncio.create_task(Gauge(Slow(late), lambda: found[-1], found.append, 1).watch())
+        task = asyncio.create_task(Gauge(Slow(late), lambda: found[-1], found.append, processes).watch())
         while len(found) < 4:
             await asyncio.sleep(0)
         task.cancel()
@@ -60,5 +67,41 @@ def test_busy_processors_get_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     assert limits(0.0, monkeypatch, busy=99.0) == [4, 4, 4, 4]
 
 
-def test_there_is_a_processor() -> None:
+def test_a_quota_is_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert limits(0.0, monkeypatch, share=Share(cores=1.5)) == [1, 2, 3, 4]
+
+
+def test_a_group_that_is_full_gets_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert limits(0.0, monkeypatch, share=Share(memory=4 * GIB, free=2 * GIB)) == [4, 5, 6, 7]
+    assert limits(0.0, monkeypatch, share=Share(memory=64 * GIB, free=GIB)) == [3, 2, 1, 1]
+
+
+def test_several_processes_share_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has a part of the memory that is free, and of what there is: half of it is free for all of them."""
+    assert limits(0.0, monkeypatch, processes=4) == [1, 2, 3, 4]
+
+
+def test_a_quota_that_is_used_up_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine is idle, as far as psutil can see."""
+    used = iter(Share(cores=2.0, used_seconds=seconds) for seconds in count(0.0, 1.0))
+    monkeypatch.setattr("harness.gauge.allowed", lambda: next(used))
+    gauge = Gauge(Slow(0.0), lambda: 2, lambda _: None, 1)
+    monkeypatch.setattr(psutil, "cpu_percent", lambda percpu: [1.0] * 256)
+    sample = asyncio.run(gauge._sample())
+    assert sample.busy == 1.0
+
+
+def test_there_is_a_processor_and_its_load_is_known() -> None:
     assert cores() >= 1
+    assert 0 <= busy() <= 1
+
+
+def test_what_this_machine_allows_is_read() -> None:
+    assert allowed().cores > 0
+    assert allowed().free <= allowed().memory
+
+
+def test_where_there_are_no_groups_there_is_no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """macOS."""
+    monkeypatch.setattr("harness.gauge.MEMBERSHIP", tmp_path / "none")
+    assert allowed() == Share()

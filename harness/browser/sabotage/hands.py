@@ -22,6 +22,10 @@ from harness.spec import faults
 T = TypeVar("T")
 STRIKE_SECONDS = 2.0
 """How long the browser may take to be struck, or healed; one that is slower, or gone, is left as it is."""
+_SHARED = (
+    "fault browser_kill: the browser at --browser-endpoint is shared with others, who would lose theirs; use a "
+    "`playwright run-server --unsafe`, which gives each run its own"
+)
 
 
 class Sabotage:
@@ -100,7 +104,11 @@ class Sabotage:
                 await _bounded(standing.lay(tab.context))
 
     async def _kill(self, strike: Strike) -> None:
-        if self._lease.chromium.alive:
+        chromium = self._lease.chromium
+        if not chromium.process.killable:
+            raise Failed(Failure("BROWSER_ENDPOINT_UNFIT", _SHARED))
+        if chromium.alive:
+            await chromium.crash(self._lease.world)
             await self._lease.kill()
             strike.met()
 

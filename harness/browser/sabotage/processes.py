@@ -7,11 +7,22 @@ import contextlib
 import psutil
 
 from harness.browser.chromium import Chromium
+from harness.failure import Failed, Failure
 from harness.ports import Heal, Strike
+
+REFUSED = (
+    "fault browser_stop: the browser is at --browser-endpoint, and a process elsewhere cannot be stopped from here; "
+    "run the task with a browser of this machine, or use `page_crash` or `browser_kill`"
+)
 
 
 def stop(chromium: Chromium, strike: Strike, world: str) -> Heal | None:
-    """Stop the whole tree, which may go on later. What becomes of it until then is this task's doing."""
+    """Stop the whole tree, which may go on later. What becomes of it until then is this task's doing.
+
+    Raises Failed for a browser elsewhere.
+    """
+    if chromium.pid is None:
+        raise Failed(Failure("BROWSER_ENDPOINT_UNFIT", REFUSED))
     stopped = _suspend(chromium.pid) if chromium.alive else []
     if not stopped:
         return None

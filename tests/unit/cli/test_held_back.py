@@ -23,3 +23,15 @@ from harness.cli.held_back import HeldBack
 )
 def test_what_may_write_elsewhere_is_not_sent(method: str, url: str, refused: bool) -> None:
     assert HeldBack(frozenset({"shop.local"})).refuses(SimpleNamespace(method=method, url=url)) is refused
+
+
+def test_what_a_redirect_leads_to_is_named() -> None:
+    held = HeldBack(frozenset({"shop.local"}))
+    first = SimpleNamespace(method="POST", url="http://shop.local/buy", redirected_from=None)
+    for url, before in [
+        ("http://other.example/buy?token=a", first),
+        ("http://shop.local/b", first),
+        ("http://x/", None),
+    ]:
+        held.watch(SimpleNamespace(method="POST", url=url, redirected_from=before))
+    assert (held.redirected, held.found) == (("POST http://other.example/buy",), ())

@@ -41,18 +41,18 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_list(root: Path) -> None:
     head, newest, *_ = told(root, "list").splitlines()
-    columns = "run began ended seconds passed failed skipped flaky healed retries commit"
+    columns = "run began ended seconds passed failed not judged skipped flaky healed retries commit"
     assert " ".join(head.split()) == columns
     assert newest.split()[0] == "20251116T090000-4711"
-    assert newest.split()[3:] == ["finished", "90.0", "7", "10", "1", "1", "1", "13", "66beb88d9b", "main"]
+    assert newest.split()[3:] == ["finished", "90.0", "7", "10", "0", "1", "1", "1", "13", "66beb88d9b", "main"]
     assert told(root) == told(root, "list")
     assert len(told(root, "--limit", "3").splitlines()) == 4
 
 
 def test_list_for_programs(root: Path) -> None:
     (found,) = json.loads(told(root, "list", "--limit", "1", "--json"))
-    keys = "run started finished ending seconds passed expected failed skipped flaky healed retries commit branch"
-    assert [*found] == [*keys.split(), "error_rate", "recovery_rate", "note", "running"]
+    keys = "run started finished ending seconds passed expected failed not_judged skipped flaky healed retries commit"
+    assert [*found] == [*keys.split(), "branch", "error_rate", "recovery_rate", "note", "running"]
     assert json.loads(told(root, "--limit", "1", "--json")) == [found]
 
 
@@ -66,6 +66,13 @@ def test_show(root: Path) -> None:
     assert "<script>alert(1)</script> wants a login  [31m" in text
     assert "WARNING service demo: up -> down (exit code 1)" in text
     assert text.index("T-FAILED-9") < text.index("T-SKIPPED") < text.index("T-PASSED-0")
+
+
+def test_what_was_cut_off_from_outside_is_not_called_failed(tmp_path: Path) -> None:
+    save_run(tmp_path, run(parts=[execution(failed("T-1", "INTERRUPTED"))], ending="interrupted"))
+    assert "not judged  T-1" in told(tmp_path, "show")
+    assert "  not judged  " in told(tmp_path, "task", "T-1")
+    assert told(tmp_path, "list").splitlines()[1].split()[5:8] == ["0", "0", "1"]
 
 
 def test_show_for_programs(root: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,17 @@ def test_two_halves(shards: Path) -> None:
 
 def test_for_programs(shards: Path) -> None:
     found = json.loads(merge("1", "2", "3", "--json", "--output", "whole").stdout)
-    assert found["tasks"] == {"passed": 7, "failed": 10, "skipped": 1}
+    assert found["tasks"] == {"passed": 7, "failed": 10, "not_judged": 0, "skipped": 1}
     assert found["merged_from"] == ["20251116T090000-1", "20251116T090000-2"]
     assert (found["output"], found["left_out"]) == ("whole", ["3: there is no such folder"])
+
+
+def test_a_pipe_is_named_and_left_out(shards: Path) -> None:
+    (shards / "1" / "allure-results").mkdir()
+    os.mkfifo(shards / "1" / "allure-results" / "a-result.json")
+    found = json.loads(merge("1", "2", "--json").stdout)
+    assert found["left_out"] == ["1/allure-results/a-result.json: neither a file nor a folder"]
+    assert "left out: 1/allure-results/a-result.json: neither" in merge("1", "2").stderr
 
 
 def test_what_cannot_be_read_is_named_and_left_out(shards: Path) -> None:

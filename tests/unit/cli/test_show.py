@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from harness.cli.chosen_failure import last_run, the_failure
 from harness.cli.failure_page import headline, line, page
 from harness.cli.kept import UnreadableReportError, earlier, latest, named, read_kept
-from harness.cli.show import _last_run
+from harness.cli.main import app
 from harness.history import save_run
 from harness.reporting.history import LAST_RUN, write_last_run
 from tests.unit.history.runs import run
@@ -215,11 +218,11 @@ def test_what_is_not_of_the_last_run_is_marked(tmp_path: Path) -> None:
 def test_the_last_run_is_that_of_the_history(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text("[tool.harness]\n", "utf-8")
-    assert _last_run() is None
+    assert last_run() is None
     write_last_run(tmp_path / LAST_RUN, "20251116T090000-1", ())
-    assert _last_run() == "20251116T090000-1"
+    assert last_run() == "20251116T090000-1"
     save_run(tmp_path, run("20251116T100000-2", ()))  # killed before it could write its last-run.json
-    assert _last_run() == "20251116T100000-2"
+    assert last_run() == "20251116T100000-2"
 
 
 def test_directories_are_found_by_name_and_by_task(tmp_path: Path) -> None:
@@ -233,3 +236,36 @@ def test_directories_are_found_by_name_and_by_task(tmp_path: Path) -> None:
     assert named([two], "T-1") == [two]
     assert named([one, two], "X") == []
     assert latest(tmp_path / "nowhere") == []
+
+
+def test_the_last_failure_of_the_last_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, at, more in [("A", 1, {}), ("B", 3, {}), ("C", 2, {}), ("D", 4, {"expected": True})]:
+        stamp = f"2025-11-16T09:0{at}:00Z"
+        keep(tmp_path / "errors" / name, task_id=name, timestamp=stamp, **more)
+    assert the_failure("last", None, None, "harness open").folder.name == "B"
+    assert "B, the last of 3 failures; `harness triage` lists all" in capsys.readouterr().err
+    save_run(tmp_path, run("20251116T091000-1"))
+    with pytest.raises(typer.Exit):
+        the_failure("last", None, None, "harness open")
+    told = capsys.readouterr().err
+    assert "in the last run, 20251116T091000-1; the last failure is of run run-7: harness open B" in told
+
+
+def test_what_failed_last_where_nothing_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(typer.Exit):
+        the_failure("last", None, None, "harness open")
+    assert "no failures under errors" in capsys.readouterr().err
+
+
+def test_open_takes_what_failed_last_when_nothing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    keep(tmp_path / "errors" / "A")
+    found = CliRunner().invoke(app, ["open"])
+    assert (found.exit_code, "errors/A has no trace.zip" in found.stderr) == (1, True)
+    assert "ASSERTION_FAILED" in CliRunner().invoke(app, ["show", "last"]).stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from harness.dashboard.evidence import Shelf
 from harness.dashboard.making import dashboard
 from harness.dashboard.pictures import EACH, with_pictures
+from harness.reporting.inert import inert
 from harness.reporting.task_record import TaskRecord
 from tests.unit.history.runs import execution, failed, run
 
@@ -114,6 +116,28 @@ def test_a_link_that_leads_out_of_the_folder_is_not_followed(shelf: Shelf, tmp_p
     (tmp_path / "secret.txt").write_text("secret")
     (folder / "trace.zip").symlink_to(tmp_path / "secret.txt")
     assert "trace.zip" not in [link.label for link in shelf.find(of(shelf)).evidence.links]
+
+
+def test_a_snapshot_of_a_page_is_linked_when_it_is_dead(shelf: Shelf) -> None:
+    snapshot = left(shelf.artifacts / "T-1") / "dom_snapshot.html"
+    snapshot.write_text(inert("<p>a</p>"), "utf-8")
+    found = shelf.find(of(shelf)).evidence
+    assert "dom_snapshot.html" in [link.label for link in found.links]
+    assert found.problem == ""
+    snapshot.write_text("<script>alert(1)</script>", "utf-8")
+    found = shelf.find(of(shelf)).evidence
+    assert "dom_snapshot.html" not in [link.label for link in found.links]
+    assert found.problem == "dom_snapshot.html was not made safe to open: left out."
+
+
+def test_pipes_are_neither_read_nor_linked(shelf: Shelf) -> None:
+    folder = left(shelf.artifacts / "T-1")
+    for name in ("error_report.json", "screenshot.png", "dom_snapshot.html"):
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+    found = shelf.find(of(shelf))
+    assert [link.label for link in found.evidence.links] == ["manifest.json"]
+    assert "missing or broken" in found.evidence.problem
 
 
 def test_a_broken_report_is_said_and_the_rest_is_linked(shelf: Shelf) -> None:

@@ -28,6 +28,16 @@ def test_each_task_is_counted_once() -> None:
     assert (counts.flaky, counts.healed) == (1, 1)
 
 
+def test_what_was_cut_off_from_outside_is_counted_and_told_apart() -> None:
+    parts = [execution(failed("T-1", "INTERRUPTED")), execution(failed("T-2", "STEP_TIMEOUT", at=9))]
+    view = view_of(run(parts=parts, ending="interrupted"))
+    assert (view.counts.failed, view.counts.not_judged, view.breakdown) == (1, 1, {"timeout_step": 1})
+    assert view.verdict == "1 of 2 tasks failed so far, of what looks like one cause"
+    assert [each.title.startswith("not judged: ") for each in view.causes] == [False, True]
+    assert [each.first for each in view.causes] == [True, False]
+    assert view.timeline.lanes[0].bars[0].kind == "not_judged"
+
+
 @pytest.mark.parametrize(
     ("parts", "ending", "verdict"),
     [
@@ -37,6 +47,11 @@ def test_each_task_is_counted_once() -> None:
             (execution(record("T-1")), skipped("T-2")),
             "unfinished",
             "Nothing failed so far: 1 of 2 tasks passed, 1 skipped",
+        ),
+        (
+            (execution(failed("T-1", "INTERRUPTED")),),
+            "interrupted",
+            "Nothing failed so far: 0 of 1 tasks passed, 1 not judged",
         ),
         ((skipped("T-1"),), "finished", "All 1 tasks were skipped"),
         ((execution(failed("T-1", "STEP_TIMEOUT")),), "finished", "1 of 1 tasks failed, of what looks like one cause"),

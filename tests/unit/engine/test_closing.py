@@ -82,3 +82,17 @@ def test_the_session_is_closed_whatever_healing_does() -> None:
     with pytest.raises(OSError, match="no more files"):
         asyncio.run(theatre.play())
     assert theatre.session.closed
+
+
+def test_a_disk_that_does_not_take_what_a_task_left_changes_nothing_of_how_it_ended() -> None:
+    theatre = Theatre()
+    theatre.session.script = [GONE] * 20
+
+    def keep(*_: Any) -> Any:
+        raise OSError(28, "No space left on device", "errors/T/error_report.json")
+
+    theatre.archive.keep = keep  # type: ignore[method-assign]
+    result = asyncio.run(theatre.play())
+    assert (result.failure, result.artifacts) == (GONE, None)
+    [warning] = [each for each in result.warnings if each.type == "evidence_not_kept"]
+    assert "No space left on device; make room on its disk (errors/T/error_report.json)" in warning.message

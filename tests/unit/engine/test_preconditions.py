@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.failure import Failure, Passed
+from harness.ports import LeftOut
 from harness.record import TaskResult
 from harness.spec.loaded import Loaded
 from harness.spec.origin import Origin
@@ -157,6 +158,19 @@ def test_a_hook_that_cannot_repair_is_no_repair() -> None:
     result = play(theatre)
     assert result.failure is not None
     assert "no repair is declared for it" in result.failure.message
+
+
+def test_a_hook_may_leave_the_task_out() -> None:
+    theatre = Theatre()
+
+    async def hook(*_: Any) -> bool:
+        raise LeftOut("not on this site")
+
+    theatre.repair = hook
+    result = play(theatre)
+    assert (result.skipped, result.ok, result.failure) == ("not on this site", False, None)
+    assert (theatre.archive.kept, len(theatre.archive.skips)) == ([], 1)
+    assert theatre.session.closed
 
 
 def test_skip_task_leaves_the_task_out() -> None:

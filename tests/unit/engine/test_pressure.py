@@ -33,6 +33,10 @@ def test_a_quarter_less_when_it_is_too_much() -> None:
     assert next_limit(1, replace(CALM, late=3), cores=4) == 1
 
 
+def test_what_happens_while_nothing_runs_teaches_nothing() -> None:
+    assert next_limit(4, replace(CALM, late=3, free=0, running=0), cores=4) == 4
+
+
 samples = st.builds(
     Sample,
     busy=st.floats(0, 1),

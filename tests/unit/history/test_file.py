@@ -151,3 +151,17 @@ def test_a_document_of_another_version(root: Path) -> None:
         database.execute("UPDATE runs SET document = '{}'")
     with pytest.raises(HistoryError, match="run 20251116T090000-4711: what the history has of it cannot be read"):
         load_run(root)
+
+
+def test_a_disk_that_is_full_while_the_file_is_looked_at_is_what_is_said(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite has ended the transaction by itself."""
+
+    def full(database: sqlite3.Connection, _: Path) -> bool:
+        database.execute("ROLLBACK")
+        raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("harness.history.file._known", full)
+    with pytest.raises(HistoryError, match="database or disk is full"):
+        save_run(root, run())

@@ -100,3 +100,12 @@ def test_the_same_run_in_two_folders() -> None:
     one, two = run(parts=[at("/a/errors/T-1")]), run(parts=[at("/b/errors/T-1")])
     assert identity_of(one) == identity_of(two)
     assert identity_of(one) != identity_of(run(parts=executions()))
+
+
+def test_a_whole_with_one_of_its_parts_again_is_the_same_whole() -> None:
+    one = run("20251116T090000-1", executions()[:5])
+    two = run("20251116T090001-2", executions()[5:])
+    three = run("20251116T090002-3", [execution(record("T-9"))])
+    whole = merged([one, two])
+    assert merged([whole, one]) == merged([whole, whole]) == whole
+    assert merged([whole, merged([two, three])]).metrics == merged([one, two, three]).metrics

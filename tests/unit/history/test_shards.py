@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -74,6 +77,35 @@ def test_again_and_with_one_more(tmp_path: Path) -> None:
     assert {each.run for each in recent_runs(out)} == {first.run, load_run(out).run}
     assert put(tmp_path / "other", out, three).executions == put(tmp_path / "third", one, two, three).executions
     assert places(load_run(tmp_path / "other")) == {"T-1": "shard 1", "T-1~2": "shard 2", "T-1~3": "shard 3"}
+
+
+def test_a_whole_with_one_of_its_parts_again_copies_nothing_twice(tmp_path: Path) -> None:
+    one, two = shard(tmp_path / "1", 1, "T-1"), shard(tmp_path / "2", 2, "T-1")
+    put(tmp_path / "out", one, two)
+    put(tmp_path / "again", tmp_path / "out", one)
+    assert {path.name for path in (tmp_path / "again" / "errors").iterdir()} == {"T-1", "T-1~2"}
+    assert places(load_run(tmp_path / "again")) == {"T-1": "shard 1", "T-1~2": "shard 2"}
+
+
+def test_only_files_are_read_and_others_are_named(tmp_path: Path) -> None:
+    one = shard(tmp_path / "1", 1, "T-1")
+    pipe, device = one / "errors" / "T-1" / "pipe", one / "errors" / "T-1" / "device"
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    os.mkfifo(one / "allure-results" / "9-result.json")
+    with closing(socket.socket(socket.AF_UNIX)) as listener:
+        listener.bind(os.path.relpath(one / "errors" / "T-1" / "s"))
+    said: list[str] = []
+    put_together([shard_of(one)], tmp_path / "out", said.append)
+    assert [line.partition(":")[0].rpartition("/")[2] for line in said] == ["device", "pipe", "s", "9-result.json"]
+    assert {path.name for path in (tmp_path / "out" / "errors" / "T-1").iterdir()} == {"manifest.json", "of.txt"}
+
+
+def test_a_manifest_that_is_a_pipe_is_none(tmp_path: Path) -> None:
+    one = shard(tmp_path / "1", 1, "T-1")
+    (one / "errors" / "T-1" / "manifest.json").unlink()
+    os.mkfifo(one / "errors" / "T-1" / "manifest.json")
+    assert places(put(tmp_path / "out", one) and load_run(tmp_path / "out")) == {"T-1": "shard 1"}
 
 
 def test_what_allure_knows_of_earlier_merges_stays(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from harness.history.record import Ending, Execution, Happening, Outcome, RunRec
 from harness.history.writing import drop_old_runs
 from harness.reporting.step_lines import AttemptLine, StepLine
 from harness.reporting.task_record import TaskRecord
-from tests.unit.history.runs import BEGAN, execution, executions, many, nodeid, record, run, several
+from tests.unit.history.runs import BEGAN, execution, executions, failed, many, nodeid, record, run, several
 
 text = st.text(max_size=20)
 seconds = st.floats(0, 1e6, allow_nan=False)
@@ -77,7 +77,7 @@ def test_any_run_comes_back_as_it_was(kept: RunRecord) -> None:
         save_run(Path(folder), kept)
         assert load_run(Path(folder)) == kept
         (summary,) = recent_runs(Path(folder))
-        assert summary.passed + summary.failed + summary.skipped == len(kept.last)
+        assert summary.tasks == len(kept.last)
         assert set(task_points(Path(folder))) == {each.nodeid for each in kept.last}
 
 
@@ -121,6 +121,13 @@ def test_summary(tmp_path: Path) -> None:
     assert counts == (7, 10, 1, 1, 1)
     assert (found.retries, found.error_rate, found.recovery_rate) == (13, 0.5882, 0.0833)
     assert (found.seconds, found.ending, found.branch) == (90, "finished", "main")
+
+
+def test_what_was_cut_off_from_outside_is_counted_apart(tmp_path: Path) -> None:
+    parts = [execution(record("A")), execution(failed("B", "STEP_TIMEOUT")), execution(failed("C", "INTERRUPTED"))]
+    save_run(tmp_path, run(parts=parts, ending="interrupted"))
+    (found,) = recent_runs(tmp_path)
+    assert (found.passed, found.failed, found.not_judged, found.tasks, found.error_rate) == (1, 1, 1, 3, 0.5)
 
 
 def test_an_unfinished_run_lasts_until_what_was_seen_last(tmp_path: Path) -> None:

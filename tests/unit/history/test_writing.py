@@ -18,8 +18,10 @@ import psutil
 import pytest
 
 from harness.history import HISTORY, HistoryError, load_run, recent_runs
+from harness.history.file import open_writing
 from harness.history.process import Process
 from harness.history.record import RunRecord
+from harness.history.unwritten import keep_beside
 from harness.history.writing import RunWriter
 from harness.resilience import SystemClock
 from tests.unit.history.runs import execution, executions, failed, many, record, run
@@ -75,6 +77,70 @@ def test_another_process_in_the_way_delays_a_row_and_loses_none(writer: RunWrite
         other.execute("COMMIT")
     writer.add(execution(failed("T-2", "STEP_TIMEOUT")))
     assert [each.task_id for each in load_run(tmp_path).executions] == ["T-1", "T-2"]
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_what_another_process_does_not_let_in_until_the_end_is_taken_in_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    for name in ("PATIENCE", "QUICK", "FINAL"):
+        monkeypatch.setattr(f"harness.history.writing.{name}", 0.05)
+    monkeypatch.setattr("harness.history.unwritten._PATIENCE", 0.05)
+    parts = [
+        execution(record("T-1")),
+        execution(failed("T-2", "STEP_TIMEOUT")),
+        execution(record("T-3", goal="\ud83d")),
+    ]
+    open_writing(tmp_path / HISTORY).close()
+    with closing(sqlite3.connect(tmp_path / HISTORY, isolation_level=None)) as other:
+        writer = RunWriter(tmp_path, begun(), Process.own()) if before else None
+        if writer:
+            writer.add(parts[0])
+        other.execute("BEGIN IMMEDIATE")
+        writer = writer or RunWriter(tmp_path, begun(), Process.own())
+        for each in parts[before:]:
+            writer.add(each)
+        note = writer.finish(run(), 10)
+        writer.close()
+        assert "another process holds the history" in note
+        assert f"({3 - before} tasks) is in history.sqlite3.unwritten-20251116T090000-4711.json" in note
+        assert len([each.run for each in recent_runs(tmp_path)]) == before
+    found = load_run(tmp_path)
+    assert [each.task_id for each in found.executions] == ["T-1", "T-2", "T-3"]
+    assert (found.ending, found.happenings) == ("finished", run().happenings)
+    assert [*(tmp_path / ".harness").glob("*unwritten*")] == []
+
+
+def test_what_a_full_disk_does_not_take_waits_and_is_kept_beside(writer: RunWriter, tmp_path: Path) -> None:
+    database = writer._opened(0)
+    pages = database.execute("PRAGMA page_count").fetchone()[0]
+    database.execute(f"PRAGMA max_page_count = {pages}")
+    parts = many(30).executions
+    for each in parts:
+        writer.add(each)
+    assert "no room is left for the history" in writer.finish(run(), 10)
+    writer.close()
+    assert {each.nodeid for each in load_run(tmp_path).executions} == {each.nodeid for each in parts}
+
+
+def test_where_there_is_no_room_beside_it_either_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / ".harness").write_text("", "utf-8")
+    with pytest.raises(HistoryError, match="what the history could not take cannot be written here either"):
+        keep_beside(tmp_path, run())
+
+
+def test_a_run_takes_in_what_an_earlier_one_could_not_write(tmp_path: Path) -> None:
+    keep_beside(tmp_path, run())
+    RunWriter(tmp_path, begun("20251117T090000-1"), Process.own()).close()
+    assert [(each.run, each.tasks) for each in recent_runs(tmp_path)] == [("20251117T090000-1", 0), (run().run, 18)]
+
+
+def test_a_file_beside_it_that_is_none_of_ours_is_left_as_it_is(tmp_path: Path) -> None:
+    broken = keep_beside(tmp_path, run("20251115T090000-1"))
+    broken.write_text("{", "utf-8")
+    keep_beside(tmp_path, run())
+    assert [each.run for each in recent_runs(tmp_path)] == [run().run]
+    assert broken.exists()
 
 
 def test_a_table_that_is_gone_is_said(writer: RunWriter, tmp_path: Path) -> None:

@@ -47,6 +47,11 @@ def test_nothing_steers_the_terminal() -> None:
     assert printable("a\x1b]0;title\x07\nb") == "a ]0;title  b"
 
 
+def test_nothing_commands_the_runner_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    assert printable("retry: ##[error]no") == "retry: ##\u200b[error]no"
+
+
 class Listener:
     """As allure-pytest's: it holds the reporter."""
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from harness.pytest_plugin.xdist import group_names
+import pytest
+
+from harness.pytest_plugin import xdist
+from harness.pytest_plugin.garbage import RARE
+from harness.pytest_plugin.xdist import group_names, tasks_in
 from tests.unit.spec.files import task, write
 
 CASES = {"goal": "${param.x}", "parametrize": {"x": ["a", "b"]}}
@@ -57,3 +63,24 @@ def test_only_tasks_that_are_there_have_a_group(tmp_path: Path) -> None:
     write(tmp_path, "steps: 3\n", "broken.task.yaml")
     asked = ["test_a.py::test_b", "broken.task.yaml::X", *ids("T[a]", "T[zz]")]
     assert list(group_names(tmp_path, asked)) == ids("T[a]")
+
+
+def test_the_controller_reads_each_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For its history, for fault plans and for the groups; and it looks for garbage rarely meanwhile."""
+    put(tmp_path, "T", **CASES)
+    put(tmp_path, "U")
+    loads: list[tuple[str, bool]] = []
+    real = xdist.load_file
+
+    def load(path: Path, **options: Any) -> Any:
+        loads.append((path.name, gc.get_threshold()[0] == RARE))
+        return real(path, **options)
+
+    monkeypatch.setattr(xdist, "load_file", load)
+    config: Any = SimpleNamespace(rootpath=tmp_path, stash=pytest.Stash())
+    usual, asked = gc.get_threshold(), ids("T[a]", "T[b]", "U")
+    first, second = tasks_in(config, asked), tasks_in(config, asked)
+    assert list(first) == list(second) == asked
+    assert list(group_names(tmp_path, asked, read=config.stash[xdist.READ])) == asked
+    assert loads == [("T.task.json", True), ("U.task.json", True)]
+    assert gc.get_threshold() == usual

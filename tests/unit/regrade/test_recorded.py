@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness.engine.ending import reached
 from harness.ports import Evidence, Snapshot
 from harness.regrade.documents import LARGEST, UnusableEvidenceError, document
 from harness.regrade.folders import evidence_folders
@@ -31,14 +32,15 @@ PAGE = {
 }  # fmt: skip
 
 
-def kept(root: Path, run: str = "20251116T090000-1", runs: int = 2, page: Any = PAGE) -> Path:
-    made = sample.plan(spec={"success_criteria": ("mem('a') == 1", "url() != ''")}, secrets=("hush-hush",))
+def kept(root: Path, run: str = "20251116T090000-1", runs: int = 2, page: Any = PAGE, **spec: Any) -> Path:
+    criteria = ("mem('a') == 1", "url() != ''")
+    made = sample.plan(spec={"success_criteria": criteria, **spec}, secrets=("hush-hush",))
     scratch = root / "scratch"
     scratch.mkdir(exist_ok=True)
     (scratch / "dom_snapshot.html").write_text("<p>hush-hush</p><script>alert(1)</script>")
     evidence = Evidence(scratch, url="http://shop.local/done", extra={"page": page})
     state = Snapshot({"a": {"key": "a", "value": 1}, "pin": {"key": "pin", "value": "hush-hush"}}, {"env": {}})
-    keeper = PassedEvidence(root, run, Redactor(), runs)
+    keeper = PassedEvidence(root, run, Redactor(), runs, reached)
     return keeper.keep(made, sample.completed(made), evidence, state)
 
 
@@ -57,6 +59,16 @@ def test_what_is_kept_of_a_task_that_passed_can_be_judged(tmp_path: Path) -> Non
     assert isinstance(page, RecordedPage)
     assert [element.facts.get("value") for element in page.elements[1:4]] == [MARK, MARK, f"slow {MARK}"]
     assert [element.attributes.get("value") for element in page.elements[1:4]] == [MARK, MARK, "fast"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "before"),
+    [({"final_state": "failed", "code": "STEP_TIMEOUT"}, False), ({"final_state": "completed"}, True)],
+)
+def test_one_that_ended_well_though_its_file_declares_a_failure_had_not_passed(
+    tmp_path: Path, declared: dict[str, str], before: bool
+) -> None:
+    assert recorded(kept(tmp_path, expect=declared)).before is before
 
 
 def test_only_the_newest_runs_are_kept_and_a_rerun_takes_the_place_of_the_first(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import ClassVar
@@ -15,7 +17,7 @@ from typing import ClassVar
 import pytest
 
 from harness.resilience.breaker import BreakerSettings, CircuitOpen, Snapshot, State
-from harness.resilience.circuit_file import APPLICATION, SCHEMA
+from harness.resilience.circuit_file import APPLICATION, SCHEMA, open_file
 from harness.resilience.circuit_store import CircuitStore, CircuitStoreError
 from harness.resilience.clock import SystemClock
 from harness.resilience.shared_breaker import SharedBreaker
@@ -174,6 +176,17 @@ def test_an_empty_file_is_a_new_store(path: Path) -> None:
     path.touch()
     keep(Store(path), NAME, OPENED)
     assert Store(path).names() == (NAME,)
+
+
+def test_who_comes_while_another_makes_the_file_waits_for_it(path: Path) -> None:
+    """SQLite itself does not wait for the change of mode."""
+    with database(path) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN IMMEDIATE")
+        opened = pool.submit(open_file, path, 30.0, START)
+        with pytest.raises(FutureTimeout):
+            opened.result(0.2)
+        other.execute("ROLLBACK")
+        opened.result(30).close()
 
 
 # In use, and spoilt or locked ----------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ def fail(breaker: Breaker, times: int = 5) -> None:
         ("service:demo", Scope.SERVICE, "demo"),
         ("provider:claude", Scope.PROVIDER, "claude"),
         ("agent:builder", Scope.AGENT, "builder"),
+        ("endpoint:ws://browsers:3000", Scope.ENDPOINT, "ws://browsers:3000"),
     ],
 )
 def test_a_name_has_a_scope(text: str, scope: Scope, name: str) -> None:
@@ -46,7 +47,10 @@ def test_a_name_has_a_scope(text: str, scope: Scope, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("shop", "circuit 'shop': expected SCOPE:NAME with origin, service, provider or agent, found no scope"),
+        (
+            "shop",
+            "circuit 'shop': expected SCOPE:NAME with origin, service, provider, agent or endpoint, found no scope",
+        ),
         ("http://shop.local", "found scope 'http'"),
         ("orgin:http://shop.local", "found scope 'orgin'; did you mean 'origin'?"),
         ("", "circuit '': expected SCOPE:NAME"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.recovery import Rulebook
+from harness.spec import expressions
 from harness.spec.load import find_tasks, is_task_file, load_file
 from harness.spec.problems import SpecError
 from tests.unit.spec.files import HEAD, STEPS, loaded, problems, task, write
@@ -160,6 +161,18 @@ def test_finding_tasks(tmp_path: Path) -> None:
     assert find_tasks([tmp_path, str(named), wanted[1]]) == [*wanted, named]
     with pytest.raises(SpecError, match="no such file or folder"):
         find_tasks([tmp_path / "no"])
+
+
+def test_texts_are_searched_for_references_only_where_there_are_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched: list[str] = []
+    real = expressions.interpolated
+    monkeypatch.setattr(expressions, "interpolated", lambda spec: searched.append(spec.task_id) or real(spec))
+    loaded(tmp_path, task(task_id="PLAIN", success_criteria=["url().includes('done')"]))
+    assert searched == []
+    loaded(tmp_path, task(task_id="FULL", inputs={"x": "a"}, success_criteria=["url().includes('${inputs.x}')"]))
+    assert set(searched) == {"FULL"}
 
 
 def test_the_shipped_tasks_load() -> None:

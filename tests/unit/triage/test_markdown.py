@@ -29,6 +29,14 @@ def test_the_first_lines_say_how_it_went() -> None:
     )
 
 
+def test_what_was_cut_off_from_outside_has_not_failed() -> None:
+    parts = [runs.execution(runs.failed("A", "INTERRUPTED")), runs.execution(runs.failed("B", "STEP_TIMEOUT"))]
+    lines = markdown(page(runs.run(parts=parts))).splitlines()
+    assert lines[0] == "## ❌ 1 of 2 tasks failed"
+    assert lines[2].startswith("1 failed, 1 not judged in ")
+    assert "not judged: " in section("\n".join(lines), "Failures by cause")[-1]
+
+
 def test_every_failure_has_its_cause_its_step_its_message_and_what_to_do() -> None:
     text = markdown(page(runs.run()))
     assert len(section(text, "Failures by cause")) == 12

@@ -20,6 +20,7 @@ from tests.unit.world.conftest import EnvironmentServer
 
 PYTHON = """
 import asyncio
+import time
 
 DOCUMENTS = {}
 
@@ -49,6 +50,51 @@ class Kept:
 
     def reset(self, world):
         DOCUMENTS.clear()
+
+
+class Touchy:
+    made = 0
+    def __init__(self):
+        type(self).made += 1
+        self.inside, self.most = 0, 0
+
+    def _used(self):
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        time.sleep(0.02)
+        self.inside -= 1
+
+    def read(self, world):
+        self._used()
+        return {"made": self.made, "most": self.most}
+
+    def write(self, world, document):
+        self._used()
+
+    def reset(self, world):
+        self._used()
+
+
+class TouchyLater(Touchy):
+    made = 0
+
+    async def read(self, world):
+        self.inside += 1
+        self.most = max(self.most, self.inside)
+        await asyncio.sleep(0.02)
+        self.inside -= 1
+        return {"made": self.made, "most": self.most}
+
+
+def leisurely(world):
+    time.sleep(0.3)
+    return {}
+
+
+def hangs_once(world):
+    if world == "hangs":
+        time.sleep(1)
+    return {"world": world}
 """
 
 
@@ -260,6 +306,35 @@ def test_python_failures(project: Path, name: str, words: str) -> None:
     found = failure(python(name, timeout=0.2), act, project)
     assert found.code == "CHANNEL_UNREADABLE"
     assert words in found.message
+
+
+@pytest.mark.parametrize("name", ["Touchy", "TouchyLater"])
+def test_python_is_called_once_at_a_time(project: Path, name: str) -> None:
+    """As in a run that does one task after the other; a class is made once."""
+
+    async def act(channels: Channels) -> Any:
+        jobs = [channels.read("env", f"w{number}") for number in range(3)]
+        await asyncio.gather(*jobs, channels.reset("env", "w1"), channels.restore("env", "w2", {}))
+        return await channels.read("env", "w")
+
+    assert use(python(name), act, project) == {"made": 1, "most": 1}
+
+
+def test_waiting_for_other_calls_of_python_is_not_its_own_time(project: Path) -> None:
+    async def act(channels: Channels) -> Any:
+        return await asyncio.gather(*(channels.read("env", "w") for _ in range(4)), return_exceptions=True)
+
+    assert use(python("leisurely", timeout=0.9), act, project) == [{}] * 4
+
+
+def test_python_that_hangs_is_not_waited_for_by_others(project: Path) -> None:
+    async def act(channels: Channels) -> Any:
+        first, second = await asyncio.gather(
+            channels.read("env", "hangs"), channels.read("env", "w"), return_exceptions=True
+        )
+        return type(first).__name__, second
+
+    assert use(python("hangs_once", timeout=0.3), act, project) == ("Failed", {"world": "w"})
 
 
 def test_python_that_cannot_be_written(project: Path) -> None:

@@ -1,0 +1,57 @@
+"""A browser that waits for a run, as it is written down: for its owner alone.
+
+The file holds the key of the browser's https, and the address at which the browser obeys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(".harness/browser")
+"""Below the project's folder."""
+OFFER = "ready.json"
+KEPT = "kept.json"
+"""Who keeps one."""
+
+
+def write_private(file: Path, document: Mapping[str, Any]) -> None:
+    """JSON for its owner alone, and whole at once."""
+    new = file.with_name(f"{file.name}.{os.getpid()}")
+    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
+        json.dump(document, out)
+    new.replace(file)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A browser that waits."""
+
+    url: str
+    mark: str
+    """A flag that no other browser has."""
+    key: str
+    """PEM."""
+    ports: Mapping[str, int]
+    """Host -> the port of its https."""
+    traces: str
+    server: int
+    """The process that answers at the URL, whose child the browser is."""
+    fits: Mapping[str, Any]
+    """What a run must want, to the letter (`wanted`)."""
+
+    def write(self, folder: Path) -> None:
+        write_private(folder / OFFER, asdict(self))
+
+    @classmethod
+    def read(cls, file: Path) -> Offer | None:
+        """None where there is none, or it is none of ours."""
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            if file.stat().st_uid == os.geteuid() and not file.stat().st_mode & 0o077:
+                return cls(**json.loads(file.read_text("utf-8")))
+        return None

@@ -1,0 +1,129 @@
+"""The next endpoint is asked when one gives no browser; a circuit spares those that are down."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from harness.browser.endpoint import Endpoint, on_loopback
+from harness.browser.endpoint_failure import DOWN, UNFIT, down, unfit
+from harness.browser.endpoints import Endpoints, names
+from harness.failure import Failed
+from harness.resilience.breaker import Breaker
+from harness.resilience.breaker_state import BreakerSettings
+from harness.settings import BrowserSettings
+
+ONE, TWO = "ws://127.0.0.1:1001", "ws://127.0.0.1:1002"
+
+
+@dataclass
+class World:
+    """Endpoints whose servers are these."""
+
+    turn: int = 0
+    down: set[str] = field(default_factory=set)
+    unfit: set[str] = field(default_factory=set)
+    running: dict[str, Any] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+    now: float = 0.0
+    breakers: dict[str, Breaker] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.endpoints = Endpoints([f"{ONE}/x", f"{TWO}/y"], BrowserSettings(), self.breaker, self.turn)
+
+    def breaker(self, name: str) -> Breaker:
+        made = Breaker(name, BreakerSettings(2, 1, 5.0), now=lambda: self.now)
+        return self.breakers.setdefault(name, made)
+
+    async def start(self, place: Endpoint) -> Any:
+        self.asked.append(place.name)
+        if place.name in self.down:
+            raise Failed(down(place.name, "silent"))
+        if place.name in self.unfit:
+            raise Failed(unfit(place.name, "too old"))
+        return f"browser of {place.name}"
+
+    def get(self, **sessions: int) -> Any:
+        counts = {ONE: sessions.get("one", 0), TWO: sessions.get("two", 0)}
+        lives = lambda place: self.running.get(place.name)  # noqa: E731
+        return asyncio.run(self.endpoints.browser(True, counts.__getitem__, lives, self.start))
+
+    def failure(self) -> Any:
+        with pytest.raises(Failed) as raised:
+            self.get()
+        return raised.value.failure
+
+
+def test_in_turn() -> None:
+    world = World(turn=1)
+    assert [world.get(), world.get(), world.get()] == [f"browser of {name}" for name in (TWO, ONE, TWO)]
+
+
+def test_a_browser_that_runs_is_taken_without_asking() -> None:
+    world = World(running={ONE: "living"}, down={ONE})
+    world.breaker(ONE).admit().failed("silent")
+    world.breaker(ONE).admit().failed("silent")
+    assert world.get(two=1) == "browser of " + TWO, "the other works, and this one has failed"
+    world.down.add(TWO)
+    assert world.get(two=1) == "living", "an open circuit does not end what lives"
+
+
+def test_the_next_one_serves_at_once() -> None:
+    world = World(down={ONE})
+    assert world.get() == f"browser of {TWO}"
+    assert world.asked == [ONE, TWO]
+
+
+def test_an_endpoint_that_fails_is_left_alone_and_tried_again_later() -> None:
+    world = World(down={ONE, TWO})
+    assert world.failure().code == DOWN
+    assert world.failure().message.count("silent") == 2
+    world.asked.clear()
+    refused = world.failure()
+    assert (refused.code, world.asked) == (DOWN, [])
+    assert f"{ONE}: left alone for 5 s more (silent)" in refused.message
+    world.down.clear()
+    world.now = 6.0
+    assert world.get() in (f"browser of {ONE}", f"browser of {TWO}")
+
+
+def test_what_cannot_change_is_asked_once_and_feeds_no_circuit() -> None:
+    world = World(unfit={ONE, TWO})
+    first, second = world.failure(), world.failure()
+    assert (first.code, second.code, sorted(world.asked)) == (UNFIT, UNFIT, [ONE, TWO])
+    assert second.message == "no browser endpoint gives a browser: " + "; ".join(
+        f"{name}: too old" for name in sorted((ONE, TWO), key=second.message.index)
+    )
+    assert not any(breaker.failures for breaker in world.breakers.values())
+
+
+def test_a_call_that_was_cancelled_says_nothing_of_the_endpoint() -> None:
+    world = World()
+
+    async def cancelled(_: Endpoint) -> Any:
+        raise asyncio.CancelledError
+
+    world.start = cancelled  # type: ignore[method-assign]
+    for _ in range(3):
+        with pytest.raises(asyncio.CancelledError):
+            world.get()
+    assert not any(breaker.failures for breaker in world.breakers.values())
+
+
+def test_names_hold_no_secret_and_tell_them_apart() -> None:
+    urls = ["ws://user:word@a:1/secret", "ws://a:1/other?token=1", "wss://b/"]
+    assert names(urls) == ("ws://a:1#1", "ws://a:1#2", "wss://b")
+
+
+@pytest.mark.parametrize(
+    ("url", "near"),
+    [
+        ("ws://127.0.0.1:1/", True), ("ws://127.9.9.9:1/", True), ("ws://[::1]:1/", True), ("ws://localhost:1/", True),
+        ("ws://10.0.0.1:1/", False), ("ws://browsers:1/", False), ("ws://localhost.example:1/", False),
+    ],
+)  # fmt: skip
+def test_whose_address_is_this_machine(url: str, near: bool) -> None:
+    assert on_loopback(url) is near

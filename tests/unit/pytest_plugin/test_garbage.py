@@ -1,0 +1,148 @@
+"""Garbage collection while task files are collected: rare, and afterwards as it was."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from harness.pytest_plugin import garbage
+from harness.pytest_plugin.collect import TaskFile
+from harness.pytest_plugin.garbage import MANY, RARE, RareGarbage
+
+
+class Config:
+    """What of pytest's is used."""
+
+    def __init__(self, collect_only: bool) -> None:
+        self._collect_only = collect_only
+        self.cleanups: list[Callable[[], None]] = []
+
+    def getoption(self, name: str) -> bool:
+        assert name == "collectonly"
+        return self._collect_only
+
+    def add_cleanup(self, function: Callable[[], None]) -> None:
+        self.cleanups.append(function)
+
+
+class AtExit:
+    """Keeps what would be done when this process ends."""
+
+    def __init__(self) -> None:
+        self.registered: list[Callable[[], None]] = []
+
+    def register(self, function: Callable[[], None]) -> None:
+        self.registered.append(function)
+
+    def unregister(self, function: Callable[[], None]) -> None:
+        self.registered = [each for each in self.registered if each != function]
+
+
+@pytest.fixture(autouse=True)
+def at_exit(monkeypatch: pytest.MonkeyPatch) -> Iterator[AtExit]:
+    """This process's own garbage collection is put back."""
+    found, usual, enabled = AtExit(), gc.get_threshold(), gc.isenabled()
+    monkeypatch.setattr(garbage, "atexit", found)
+    yield found
+    gc.unfreeze()
+    gc.set_threshold(*usual)
+    (gc.enable if enabled else gc.disable)()
+
+
+def session(config: Any, files: int) -> tuple[RareGarbage, Any]:
+    """One that is collecting and has met so many task files; what it is told next ends that."""
+    plugin = RareGarbage(config)
+    collecting = plugin.pytest_collection()
+    next(collecting)
+    for _ in range(files):
+        plugin.pytest_collectstart(TaskFile.__new__(TaskFile))
+    return plugin, collecting
+
+
+def ended(collecting: Any) -> None:
+    with pytest.raises(StopIteration) as done:
+        collecting.send(True)
+    assert done.value.value is True
+
+
+def test_it_is_rare_while_many_files_are_collected() -> None:
+    usual = gc.get_threshold()
+    gc.unfreeze()
+    plugin, collecting = session(Config(False), MANY)
+    plugin.pytest_collectstart(pytest.Dir.__new__(pytest.Dir))  # a folder, in which there are more
+    assert gc.isenabled()
+    assert gc.get_threshold() == (RARE, *usual[1:])
+    ended(collecting)
+    assert gc.get_threshold() == usual
+    assert gc.get_freeze_count() > 0
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt, pytest.UsageError])
+def test_it_is_as_it_was_when_collection_breaks_off(ending: type[BaseException]) -> None:
+    usual = gc.get_threshold()
+    _, collecting = session(Config(False), MANY)
+    with pytest.raises(ending):
+        collecting.throw(ending())
+    assert gc.get_threshold() == usual
+
+
+def test_few_files_change_nothing() -> None:
+    gc.unfreeze()
+    usual = gc.get_threshold()
+    plugin, collecting = session(Config(False), MANY - 1)
+    for _ in range(MANY):
+        plugin.pytest_collectstart(pytest.Module.__new__(pytest.Module))  # Python files are another matter
+    assert gc.get_threshold() == usual
+    ended(collecting)
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize("own", [gc.disable, lambda: gc.set_threshold(0), lambda: gc.set_threshold(2 * RARE)])
+def test_who_has_a_way_of_its_own_is_left_alone(own: Callable[[], None]) -> None:
+    gc.unfreeze()
+    own()
+    before = gc.isenabled(), gc.get_threshold()
+    _, collecting = session(Config(False), MANY)
+    ended(collecting)
+    assert (gc.isenabled(), gc.get_threshold()) == before
+    assert gc.get_freeze_count() == 0
+
+
+def test_what_was_garbage_is_freed_and_not_kept_for_good() -> None:
+    class Knot:
+        pass
+
+    _, collecting = session(Config(False), MANY)
+    knot: Any = Knot()
+    knot.itself = knot
+    there = weakref.ref(knot)
+    del knot
+    ended(collecting)
+    assert there() is None
+
+
+def test_after_a_run_pytest_finds_what_was_not_closed(at_exit: AtExit) -> None:
+    config = Config(False)
+    plugin, collecting = session(config, MANY)
+    ended(collecting)
+    plugin.pytest_unconfigure()
+    assert gc.get_freeze_count() == 0
+    assert at_exit.registered == []
+
+
+def test_after_collect_only_the_process_ends_without_taking_all_apart(at_exit: AtExit) -> None:
+    config = Config(True)
+    plugin, collecting = session(config, MANY)
+    ended(collecting)
+    plugin.pytest_unconfigure()
+    assert gc.get_freeze_count() > 0
+    for cleanup in config.cleanups:
+        cleanup()
+    assert gc.get_freeze_count() == 0
+    assert at_exit.registered == [gc.freeze]
+    session(Config(False), 0)  # another session in the same process, which may run tasks
+    assert at_exit.registered == []
