@@ -8,11 +8,22 @@ from __future__ import annotations
 import os
 import sys
 
+import httpcore2
 import pytest
+
+import harness.cli.main
+import harness.pytest_plugin.ahead
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 """The tests start Python some hundred times: what each compiles anew is a quarter of what it costs."""
+for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
+    del os.environ[_name]  # a run that a test starts is no worker of this one
+
+LASTING = (httpcore2, harness.cli.main, harness.pytest_plugin.ahead)
+"""Imported before any test: `pytester` takes away what its test imports, and the next one would get it a second time,
+with other classes of exceptions.
+"""
 
 FULL = os.environ.get("TASKSPEC_TESTS") == "full"
 
