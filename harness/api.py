@@ -148,7 +148,7 @@ def _harness(root: Path) -> tuple[SyncHarness, RunEvents]:
 
     settings, run = load_settings(root), new_run_id(datetime.now(UTC), os.getpid())
     # This process may be one of pytest, with a run of its own: `.harness/events.jsonl` leads to that one.
-    events = RunEvents(settings, run, Redactor((), settings.redact), leads=False)
+    events = RunEvents(settings, run, Redactor.of(settings), leads=False)
     harness = SyncHarness(settings, run, events.emit)
     atexit.register(events.close)
     atexit.register(harness.close)

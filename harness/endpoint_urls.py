@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import urlsplit
 
+OPTION = "--browser-endpoint"
 VARIABLE = "HARNESS_BROWSER_ENDPOINT"
+_PARTS = re.compile(r"(?P<scheme>[^:/?#]+://|)(?P<login>[^/?#]*@|)(?P<host>[^/?#]*)(?P<path>[^?#]*)(?P<query>.*)", re.S)
+"""Of any text, also one that is no URL."""
+_LONG = 12
+"""Letters of a path that nobody guesses."""
 
 
 def checked(urls: Sequence[str]) -> tuple[str, ...]:
@@ -17,9 +23,9 @@ def checked(urls: Sequence[str]) -> tuple[str, ...]:
         except ValueError:  # the port is none
             whole = False
         if not whole:
-            raise ValueError(f"{url!r} is no browser endpoint: expected ws://HOST:PORT/PATH or wss://HOST/PATH")
+            raise ValueError(f"{shown(url)!r} is no browser endpoint: expected ws://HOST:PORT/PATH or wss://HOST/PATH")
     if twice := next((url for url in urls if urls.count(url) > 1), None):
-        raise ValueError(f"{twice!r} is there twice: name each browser endpoint once")
+        raise ValueError(f"{shown(twice)!r} is there twice: name each browser endpoint once")
     return tuple(urls)
 
 
@@ -37,3 +43,37 @@ def of_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
         return split(environ[VARIABLE]) if environ.get(VARIABLE) else ()
     except ValueError as error:
         raise ValueError(f"{VARIABLE}: {error}") from error
+
+
+def shown(url: str) -> str:
+    """Without path and user, which may be secrets; a mistyped URL, too."""
+    parts = _parts(url)
+    return parts["scheme"] + parts["host"]
+
+
+def names(urls: Sequence[str]) -> tuple[str, ...]:
+    """How endpoints are shown; those alike are numbered."""
+    hosts = [shown(url) for url in urls]
+    return tuple(
+        name if hosts.count(name) == 1 else f"{name}#{hosts[: number + 1].count(name)}"
+        for number, name in enumerate(hosts)
+    )
+
+
+def secrets(urls: Sequence[str]) -> Iterator[str]:
+    """What may open them to others: path, query and user.
+
+    A short path counts only behind its host: `/playwright` alone stands in every stack trace.
+    """
+    for parts in map(_parts, urls):
+        login, path = parts["login"].removesuffix("@"), parts["path"]
+        behind = parts["host"] + path if path.strip("/") else ""
+        alone = path if len(path) >= _LONG else ""
+        found = (behind, alone, parts["query"][1:], login, login.partition(":")[2])
+        yield from filter(None, found)
+
+
+def _parts(url: str) -> dict[str, str]:
+    found = _PARTS.match(url)
+    assert found is not None  # every part may be empty
+    return found.groupdict()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -105,7 +107,7 @@ class Lookahead:
     def run(self, name: str, sink: Callable[[Any], None]) -> Ran:
         """What became of the task whose turn has come; its events reach `sink`. Raises what its plan or Ctrl-C does.
 
-        What it has printed before is printed first.
+        What it has printed before is printed first; what of it cannot be printed takes no outcome from anybody.
         """
         with self._change:
             if name not in self._begun and name not in self._schedule.waiting:  # once more: `--reruns`
@@ -115,7 +117,7 @@ class Lookahead:
             while name not in self._begun:
                 self._change.wait(_LOOK_UP)
             begun = self._begun[name]
-        begun.output.turn()  # Ctrl-C in the middle of it: `stop` ends the task, with its report
+        _tell(begun.output.turn())  # Ctrl-C in the middle of it: `stop` ends the task, with its report
         with self._change:
             del self._begun[name]
         return begun.pending.finish(sink)
@@ -164,6 +166,14 @@ class Lookahead:
             with self._change:
                 self._schedule.end(name, well)
                 self._fill()
+
+
+def _tell(error: Exception | None) -> None:
+    """On stderr, which may be what does not work; as ASCII, since the error may be about what cannot be encoded."""
+    if error is not None:
+        with suppress(Exception):
+            said = f"{type(error).__name__}: {error}".encode("ascii", "backslashreplace").decode()
+            sys.stderr.write(f"taskspec: some output of this task is missing here: {said}\n")
 
 
 def _end(pending: Pending[Ran]) -> list[Ran]:

@@ -23,16 +23,35 @@ class Output:
                 self._kept.append(say)
             return not self._turn
 
-    def turn(self) -> None:
-        """Say what was kept, on this thread; from now on nothing is kept."""
+    @property
+    def early(self) -> bool:
+        """Whether what is said now is kept."""
+        return not self._turn
+
+    def turn(self) -> Exception | None:
+        """Say what was kept, on this thread; from now on nothing is kept.
+
+        The first error of what could not be said: it is none of the task's, and the rest is said all the same.
+        """
+        first: Exception | None = None
         while True:
             with self._lock:  # not held while it is said: who speaks may hold a lock of `logging`
                 kept, self._kept = self._kept, []
                 self._turn = not kept
             if self._turn:
-                return
+                return first
             for say in kept:
-                say()
+                error = _said(say)
+                first = first or error
+
+
+def _said(say: Callable[[], None]) -> Exception | None:
+    """The edge to foreign code: a stream or a handler may raise anything."""
+    try:
+        say()
+    except Exception as error:  # noqa: BLE001
+        return error
+    return None
 
 
 _OUTPUT: ContextVar[Output | None] = ContextVar("taskspec_output", default=None)
@@ -46,6 +65,12 @@ def kept_in(output: Output) -> Iterator[None]:
         yield
     finally:
         _OUTPUT.reset(token)
+
+
+def early() -> bool:
+    """Whether what is said now comes from a task whose turn has not come."""
+    output = _OUTPUT.get()
+    return output is not None and output.early
 
 
 def keep(say: Callable[[], None]) -> bool:

@@ -235,7 +235,8 @@ def _problem(file: Path, found: Any) -> str:
         meant = did_you_mean(str(name), _known(way))
         return f"{file}: {place}: unknown key `{name}`{f' ({meant})' if meant else ''}"
     path = ".".join(["tool", "harness", *map(str, found["loc"])])
-    return f"{file}: {path}: {found['msg']} (found: {found['input']!r:.80})"
+    told = "" if found["loc"][:1] == ("browser_endpoint",) else f" (found: {found['input']!r:.80})"  # it may be secret
+    return f"{file}: {path}: {found['msg']}{told}"
 
 
 def _known(way: Sequence[str | int]) -> Iterator[str]:

@@ -16,6 +16,8 @@ from typing import Any
 FOLDER = Path(".harness/browser")
 """Below the project's folder."""
 OFFER = "ready.json"
+KEEPER = "harness.cli.browser_keeper"
+"""The module that runs as its keeper."""
 KEPT = "kept.json"
 """Who keeps one."""
 
@@ -26,6 +28,14 @@ def write_private(file: Path, document: Mapping[str, Any]) -> None:
     with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as out:
         json.dump(document, out)
     new.replace(file)
+
+
+def kept_in(folder: Path) -> dict[str, Any]:
+    """What the keeper of the browser in this folder has written of itself; empty where there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        said = json.loads((folder / KEPT).read_text("utf-8"))
+        return said if isinstance(said, dict) else {}
+    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +54,8 @@ class Offer:
     """The process that answers at the URL, whose child the browser is."""
     fits: Mapping[str, Any]
     """What a run must want, to the letter (`wanted`)."""
+    sandbox: str
+    """On or off, in words."""
 
     def write(self, folder: Path) -> None:
         write_private(folder / OFFER, asdict(self))

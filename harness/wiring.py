@@ -67,14 +67,14 @@ class Harness:
             settings.services, root=settings.root, logs=state / "logs", clock=self.clock, emit=self._of_services
         )
         self.channels = Channels(settings.channels, hosts=self.services.hosts, root=settings.root)
-        self.redactor = Redactor((), settings.redact)
+        self.redactor = Redactor.of(settings)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
         passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous, reached)
         self._witness = passed.keep if settings.evidence == "all" else None
         self._scratch = Scratch(self.clock, self.archive.workspace)
         temp, guard, hosts = self._scratch.path, self._scratch.guard, self.services.hosts
-        ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
-        self.browsers = Browsers(settings.browser, self.clock, temp=temp, guard=guard, hosts=hosts, elsewhere=ends)
+        ends, root = Endpoints.of(settings, self.circuits.endpoint, os.environ), settings.root
+        self.browsers = Browsers(settings.browser, self.clock, ends, root, temp=temp, guard=guard, hosts=hosts)
         self.agents = Agents(settings.agents, settings.root, self.circuits.agent)
         self.memory = MemoryStore(temp / "memory.sqlite3")
         self._coherence = Coherence(

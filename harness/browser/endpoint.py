@@ -7,6 +7,7 @@ import ipaddress
 import json
 import os
 import secrets
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -71,9 +72,7 @@ class Endpoint:
         except TimeoutError as error:
             raise Failed(down(self.name, f"no connection in {DIAL_SECONDS:g} s", error)) from error
         except OSError as error:
-            number = error.errno or 0
-            reason = os.strerror(number) if number > 0 else error.strerror or str(error)
-            raise Failed(down(self.name, f"nothing answers there ({reason})", error)) from error
+            raise Failed(down(self.name, f"nothing answers there ({reason(error)})", error)) from error
         writer.close()
         with suppress(OSError):
             await writer.wait_closed()
@@ -159,6 +158,13 @@ class Endpoint:
             yield "--browser-executable"
         if self._settings.channel:
             yield "--browser-channel"
+
+
+def reason(error: OSError) -> str:
+    """In words. The numbers of name lookups are none of the system's, and positive on macOS."""
+    number = error.errno or 0
+    ours = number > 0 and not isinstance(error, socket.gaierror)
+    return os.strerror(number) if ours else error.strerror or str(error)
 
 
 def on_loopback(url: str) -> bool:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
-from urllib.parse import urlsplit
 
 from harness.browser.chromium import Chromium
 from harness.browser.endpoint import Endpoint
 from harness.browser.endpoint_choice import Candidate, first_turn, order
 from harness.browser.endpoint_failure import UNFIT, down, none_left
+from harness.endpoint_urls import names
 from harness.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, Ticket
 from harness.resilience.breaker_state import CircuitOpen
 from harness.settings import BrowserSettings, Settings
-from harness.warm_offer import FOLDER
 
 Lived = Callable[[Endpoint], Chromium | None]
 """The browser that already runs at an endpoint for these hosts."""
@@ -34,10 +32,10 @@ class Endpoints:
         self._unfit: dict[str, Failure] = {}
 
     @classmethod
-    def of(cls, settings: Settings, breaker: Callable[[str], Breaker], environ: Mapping[str, str]) -> Endpoints | Path:
-        """Those of a run; where its browsers are started here, the folder in which a warm one may be offered."""
+    def of(cls, settings: Settings, breaker: Callable[[str], Breaker], environ: Mapping[str, str]) -> Endpoints | None:
+        """Those of a run; None where its browsers are started here."""
         urls = settings.browser_endpoint
-        return cls(urls, settings.browser, breaker, first_turn(environ)) if urls else settings.root / FOLDER
+        return cls(urls, settings.browser, breaker, first_turn(environ)) if urls else None
 
     async def browser(self, hosts: bool, sessions: Callable[[str], int], lives: Lived, start: Start) -> Chromium:
         """The browser of the first endpoint that has or gives one. Raises Failed, with the reason of each."""
@@ -47,7 +45,7 @@ class Endpoints:
         failures: list[tuple[str, Failure]] = []
         for place in places:
             try:
-                return lives(place) or await self._started(place, start)
+                return lives(place) or await self._started(place, lives, start)
             except Failed as failed:
                 failures.append((place.name, failed.failure))
         raise Failed(none_left(failures))
@@ -55,7 +53,12 @@ class Endpoints:
     def _candidate(self, place: Endpoint, sessions: int) -> Candidate:
         return Candidate(sessions, self._breaker(place.name).failures > 0 or place.name in self._unfit, place.far)
 
-    async def _started(self, place: Endpoint, start: Start) -> Chromium:
+    async def _started(self, place: Endpoint, lives: Lived, start: Start) -> Chromium:
+        """One at a time, so that those who wait learn of it when there is none. Raises Failed."""
+        async with place.lock:
+            return lives(place) or await self._asked(place, start)
+
+    async def _asked(self, place: Endpoint, start: Start) -> Chromium:
         """Raises Failed."""
         if place.name in self._unfit:
             raise Failed(self._unfit[place.name])
@@ -82,12 +85,3 @@ class Endpoints:
             rest = "another task is trying it" if error.probing else f"left alone for {error.reopens_in:.0f} s more"
             reason = f"{rest} ({error.error})"
             raise Failed(down(place.name, reason)) from error
-
-
-def names(urls: Sequence[str]) -> tuple[str, ...]:
-    """How endpoints are shown: without path and user, which may be secrets; those alike are numbered."""
-    shown = [f"{urlsplit(url).scheme}://{urlsplit(url).netloc.rpartition('@')[2]}" for url in urls]
-    return tuple(
-        name if shown.count(name) == 1 else f"{name}#{shown[: number + 1].count(name)}"
-        for number, name in enumerate(shown)
-    )

@@ -27,6 +27,7 @@ from harness.browser.warm import Warm
 from harness.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.settings import BrowserSettings
+from harness.warm_offer import FOLDER
 
 OPEN_SECONDS = 10.0
 NOWHERE = "http://255.255.255.255:9"
@@ -56,22 +57,23 @@ class Browsers:
         self,
         settings: BrowserSettings,
         clock: Clock,
+        endpoints: Endpoints | None = None,
+        project: Path | None = None,
         *,
         temp: Path,
         guard: Callable[[int], None] = lambda _: None,
         hosts: Mapping[str, int] | None = None,
-        elsewhere: Endpoints | Path | None = None,
     ) -> None:
         """`guard` is told of each program that is started, by its pid.
 
         `hosts` are the run's own: their browser stays when no session lives in it; without them the first ones that are
-        asked for. With endpoints `elsewhere` the browsers are theirs, and none is started here; a folder is where
-        a warm one may be offered (`Warm`).
+        asked for. With `endpoints` the browsers are theirs, and none is started here; else the one that is kept ready
+        for the `project` (its folder) is taken.
         """
         self._settings = settings
         self._local = Local(settings, temp, guard)
-        self._endpoints = elsewhere if isinstance(elsewhere, Endpoints) else None
-        self._warm = Warm(settings, elsewhere, guard) if isinstance(elsewhere, Path) else None
+        self._endpoints = endpoints
+        self._warm = Warm(settings, project / FOLDER, guard) if project and not endpoints else None
         self._clock = clock
         self._temp = temp
         self._guard = guard
@@ -173,11 +175,13 @@ class Browsers:
             await self._driver.stop()
             self._driver = None
         self._closed_port.close()
+        if self._warm:
+            await self._warm.close()
 
     async def _chromium(self, wanted: SessionRequest) -> Chromium:
         hosts = frozenset(wanted.hosts.items())
         if self._endpoints is None:
-            return self._there(self._local, hosts) or await self._started(self._local, wanted)
+            return self._there(self._local, hosts) or await self._started_here(wanted)
         return await self._endpoints.browser(
             bool(hosts),
             self._sessions,
@@ -194,20 +198,23 @@ class Browsers:
         usable = running is not None and self.driver_alive and running.alive and not running.process.stopped
         return running if usable else None
 
-    async def _started(self, place: Place, wanted: SessionRequest) -> Chromium:
+    async def _started_here(self, wanted: SessionRequest) -> Chromium:
         """Raises Failed."""
+        async with self._local.lock:
+            there = self._there(self._local, frozenset(wanted.hosts.items()))  # while we waited for the lock
+            return there or await self._started(self._local, wanted)
+
+    async def _started(self, place: Place, wanted: SessionRequest) -> Chromium:
+        """With the place's lock. Raises Failed."""
         hosts = frozenset(wanted.hosts.items())
-        async with place.lock:
-            if there := self._there(place, hosts):  # while we waited for the lock
-                return there
-            if gone := self._running.get((hosts, place.name)):
-                gone.kill()
-            launched = self._running[hosts, place.name] = await self._launch(place, wanted)
-            if self._main_hosts is None:
-                self._main_hosts = hosts
-            refusal = self._warm.refusal if self._warm else ""
-            self.described = f"{place.described}; {refusal}" if refusal else place.described
-            return launched
+        if gone := self._running.get((hosts, place.name)):
+            gone.kill()
+        launched = self._running[hosts, place.name] = await self._launch(place, wanted)
+        if self._main_hosts is None:
+            self._main_hosts = hosts
+        refusal = self._warm.refusal if self._warm else ""
+        self.described = f"{place.described}; {refusal}" if refusal else place.described
+        return launched
 
     async def _live_driver(self) -> Driver:
         async with self._driver_lock:
@@ -228,8 +235,8 @@ class Browsers:
         driver, key = await asyncio.gather(self._live_driver(), asyncio.to_thread(lambda: self._key))
         own = self._main_hosts in (None, frozenset(wanted.hosts.items()))
         warm = self._warm and own and await self._warm.browser(driver, wanted.hosts, partial(self._front, wanted))
-        if warm:
-            place.described = f"Chromium {warm.browser.version}, started beforehand"
+        if self._warm and warm:
+            place.described = f"Chromium {warm.browser.version}, started beforehand, {self._warm.described}"
             return warm
         front = self._front(wanted, key)
         try:

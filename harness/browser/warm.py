@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -22,9 +23,9 @@ from harness.browser.executable import find
 from harness.browser.tls import TlsFront
 from harness.failure import Failed
 from harness.settings import BrowserSettings
-from harness.warm_offer import KEPT, OFFER, Offer
+from harness.warm_offer import KEEPER, OFFER, Offer, kept_in
 
-CONNECT_SECONDS = 5.0
+CONNECT_SECONDS = 15.0
 SEEN_BY_CHROMIUM = ("TZ", "LANG", "LANGUAGE", "DISPLAY", "WAYLAND_DISPLAY", "HOME", "LD_LIBRARY_PATH", "LD_PRELOAD")
 SEEN_BEGINNINGS = ("LC_", "XDG_", "FONTCONFIG_", "http_proxy", "https_proxy", "all_proxy", "no_proxy", "GOOGLE_")
 NAME = "the browser kept by `harness services start --persist`"
@@ -80,6 +81,9 @@ class Warm:
         self._tried = False
         self.refusal = ""
         """Why it was not taken; empty when there is none."""
+        self.described = ""
+        """Of the one that was taken: its sandbox."""
+        self._traces: Path | None = None
 
     async def browser(self, driver: Driver, hosts: Mapping[str, int], fronts: Fronts) -> Chromium | None:
         """The one that is offered, if it is what this run would start, and answers."""
@@ -107,12 +111,17 @@ class Warm:
             await front.close()
             raise
 
+    async def close(self) -> None:
+        """Remove the traces of the one that was taken: its keeper leaves them, for they are packed after a crash."""
+        if self._traces is not None:
+            await asyncio.to_thread(shutil.rmtree, self._traces, ignore_errors=True)
+
     def _claimed(self, driver: Driver, hosts: Mapping[str, int]) -> Offer | None:
         """It is taken with its file, which only one can move away."""
         offer = Offer.read(self._folder / OFFER)
         if offer is None:
-            if (self._folder / KEPT).exists():
-                self.refusal = _not_it("another run has it, or it is just starting")
+            if kept := kept_in(self._folder):
+                self.refusal = _not_it(_none_offered(kept))
             return None
         executable = chosen(self._settings, Path(driver.playwright.chromium.executable_path), os.environ)
         here = wanted(self._settings, hosts, executable, os.environ) if executable else {}
@@ -127,10 +136,15 @@ class Warm:
             return None
         taken = Offer.read(mine)
         mine.unlink()
-        if taken is None or taken.fits != offer.fits or not _serves(taken.server):
+        if taken is None or not _runs(taken.server, "launch-server"):
             self.refusal = _not_it("it has ended")
             return None
+        if taken.fits != offer.fits:  # another one, in the moment between
+            kill_tree(taken.server)
+            self.refusal = _not_it("another one was just started, which differs")
+            return None
         self._guard(taken.server)
+        self.described, self._traces = taken.sandbox, Path(taken.traces)
         return taken
 
     async def _connected(self, driver: Driver, offer: Offer, front: TlsFront) -> Chromium:
@@ -142,13 +156,23 @@ class Warm:
         for pid in found.pids:
             self._guard(pid)
         process = Served(found.pid, found.group, offer.server)
-        return await Chromium.of(browser, control, process, front, Path(offer.traces))
+        return await Chromium.of(browser, control, process, front, self._traces)
 
 
-def _serves(pid: int) -> bool:
-    """Whether that process is a server of ours: a pid that was written down may be somebody else's by now."""
+def _none_offered(kept: Mapping[str, Any]) -> str:
+    """Why, by what its keeper has written."""
+    keeper = kept.get("keeper")
+    if kept.get("state") == "failed":
+        return f"it did not start: {kept.get('why')}"
+    if not (isinstance(keeper, dict) and _runs(int(keeper.get("pid", 0)), KEEPER)):
+        return "what keeps it has ended"
+    return "another run has it" if kept.get("state") == "ready" else "it is just starting"
+
+
+def _runs(pid: int, word: str) -> bool:
+    """Whether that process is one of ours: a pid that was written down may be somebody else's by now."""
     with contextlib.suppress(psutil.Error):
-        return "launch-server" in psutil.Process(pid).cmdline()
+        return word in psutil.Process(pid).cmdline()
     return False
 
 

@@ -116,7 +116,7 @@ def _run(running: Running, found: Given) -> bool:
     settings = found.settings.model_copy(update={"artifacts": running.folder})
     number, of = 0, len(running.schedule)
     try:
-        events = RunEvents(settings, running.run, Redactor((), settings.redact))
+        events = RunEvents(settings, running.run, Redactor.of(settings))
         harness = SyncHarness(settings, running.run, events.emit)
     except (ValueError, OSError) as error:
         _refuse(str(error))

@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+JSON_LINES = "One JSON object a line."
+"""Help of a `--json` whose readers read line by line."""
 _JSON = "--json"
 _GIVEN = "harness.given"
 _USAGE: type[Any] = typer.BadParameter.__bases__[0]
@@ -53,18 +55,19 @@ class Commands(TyperGroup):
             raise
 
     def _tell(self, ctx: Any, message: str, exit_code: int, file: object = None) -> None:
-        if _wants_json(self, ctx.meta[_GIVEN]):
+        option = _json_option(self, ctx.meta[_GIVEN])
+        if option is not None:
             of_file = {} if file is None else {"file": str(file)}
             found = {"error": {"message": message, **of_file, "exit_code": exit_code}}
-            typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+            typer.echo(json.dumps(found, indent=None if option.help == JSON_LINES else 2, ensure_ascii=False))
 
 
-def _wants_json(command: Any, given: tuple[str, ...]) -> bool:
-    """Whether the command that is meant takes `--json`, and prints it: to some it names a file, and `-` stdout."""
+def _json_option(command: Any, given: tuple[str, ...]) -> Any:
+    """`--json` of the command that is meant, where it is to print JSON: to some it names a file, and `-` stdout."""
     words = given[: given.index("--")] if "--" in given else given
     for word in words:
         command = getattr(command, "commands", {}).get(word, command)
     option = next((each for each in command.params if _JSON in each.opts), None)
     if option is None or _JSON not in words:
-        return False
-    return bool(option.is_flag) or words[words.index(_JSON) + 1 :][:1] == ("-",)
+        return None
+    return option if option.is_flag or words[words.index(_JSON) + 1 :][:1] == ("-",) else None

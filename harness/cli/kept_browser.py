@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import psutil
-
+from harness.reporting.names import shown_path
 from harness.resilience import Clock, Deadline, SystemClock
 from harness.services.identity import Identity
-from harness.warm_offer import FOLDER, KEPT, OFFER, Offer, write_private
+from harness.warm_offer import FOLDER, KEEPER, KEPT, OFFER, kept_in, write_private
 
 POLL = 0.05
 ENDED_WITHIN = 5.0
+AGAIN = "`harness services stop`, then `start --persist`"
+TEMP = "taskspec-kept-"
+"""How the temporary folder of a kept browser begins. It is not below the project: sockets need short paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,41 +31,62 @@ class Keeper:
 
     def identity(self) -> Identity | None:
         """Who it says that it is; None when there is none."""
-        said = self._said()
-        if isinstance(keeper := said.get("keeper"), dict):
-            with contextlib.suppress(TypeError):
-                return Identity(**keeper)
-        return None
+        return _identity(kept_in(self.folder).get("keeper"))
 
-    def say(self, state: str, why: str = "") -> None:
-        """Of this very process: what it has come to."""
+    def say(self, state: str, why: str = "", server: Identity | None = None, temp: str = "") -> None:
+        """Of this very process: what it has come to, and what is left to be ended and removed should it be killed."""
         me = Identity.of(os.getpid())
         assert me is not None
-        self._write({"keeper": asdict(me), "state": state, "why": why})
+        left = {"server": asdict(server) if server else None, "temp": temp}
+        self._write({"keeper": asdict(me), "state": state, "why": why, **left})
 
     def appoint(self, process: Identity) -> None:
-        self._write({"keeper": asdict(process), "state": "starting", "why": ""})
+        """What it says of itself meanwhile stays."""
+        if self.identity() != process:
+            self._write({"keeper": asdict(process), "state": "starting", "why": ""})
 
     def forget(self) -> None:
         (self.folder / KEPT).unlink(missing_ok=True)
 
-    def line(self) -> str:
-        """For `status`; empty when none was to be kept."""
-        said, keeper = self._said(), self.identity()
+    def line(self, log: Path) -> str:
+        """For `status`; empty when none was to be kept. `log` is what the keeper writes to."""
+        said, keeper = kept_in(self.folder), self.identity()
         if keeper is None:
             return ""
-        if not keeper.alive:
-            return "browser: gone: its keeper ended; `harness services stop`, then `start --persist`"
         state, why = said.get("state"), said.get("why")
+        if state == "failed":
+            return f"browser: failed: {why} ({shown_path(log)}); {AGAIN}"
+        if not keeper.alive:
+            return f"browser: gone: its keeper ended ({shown_path(log)}); {AGAIN}"
         if state == "ready" and not (self.folder / OFFER).exists():
             state = "taken by a run; the next one is started when that has ended"
-        return f"browser: {state}{f': {why}' if why else ''}, kept by pid {keeper.pid} for the next run"
+        return f"browser: {state}, kept by pid {keeper.pid} for the next run"
 
-    def _said(self) -> dict[str, object]:
-        with contextlib.suppress(OSError, ValueError):
-            said = json.loads((self.folder / KEPT).read_text("utf-8"))
-            return said if isinstance(said, dict) else {}
-        return {}
+    def taken(self) -> bool:
+        """Whether a run has the browser, and it lives: then it is that run's, also when its keeper was killed."""
+        server = self.server()
+        ready = kept_in(self.folder).get("state") == "ready"
+        return ready and not (self.folder / OFFER).exists() and server is not None and server.alive
+
+    def server(self) -> Identity | None:
+        """The process that answers for the browser."""
+        return _identity(kept_in(self.folder).get("server"))
+
+    def sweep(self) -> None:
+        """End and remove all that a keeper that has ended left behind."""
+        server = self.server()
+        if server is not None and server.alive:
+            from harness.browser.chromium import kill_tree  # Playwright is loaded only when there is one to end
+
+            kill_tree(server.pid)
+        temp = Path(str(kept_in(self.folder).get("temp") or "."))
+        if temp.name.startswith(TEMP):
+            shutil.rmtree(temp, ignore_errors=True)
+        for traces in self.folder.glob("traces-*"):
+            shutil.rmtree(traces, ignore_errors=True)
+        for pattern in (OFFER, "taken-*.json", "launch.json", "*.json.*"):
+            for file in self.folder.glob(pattern):
+                file.unlink(missing_ok=True)
 
     def _write(self, said: dict[str, object]) -> None:
         write_private(self.folder / KEPT, said)
@@ -74,11 +97,13 @@ def start(root: Path, log: Path) -> None:
     keeper = Keeper(root / FOLDER)
     if (old := keeper.identity()) and old.alive:
         return
+    if not keeper.taken():
+        keeper.sweep()
     keeper.folder.mkdir(parents=True, exist_ok=True)
     keeper.folder.chmod(0o700)
     with log.open("ab") as out:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "harness.cli.browser_keeper", str(root)],
+            [sys.executable, "-P", "-m", KEEPER, str(root)],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -104,16 +129,14 @@ async def stop(root: Path, clock: Clock | None = None) -> bool:
             if not deadline.allows(POLL, clock.now()):
                 raise TimeoutError(f"pid {process.pid}, which keeps a browser, does not end")
             await clock.sleep(POLL)
-    _end_orphan(keeper.folder / OFFER)
+    keeper.sweep()
     keeper.forget()
     return alive
 
 
-def _end_orphan(file: Path) -> None:
-    """The browser of a keeper that was killed."""
-    offer = Offer.read(file)
-    if offer is not None:
-        with contextlib.suppress(psutil.Error, ProcessLookupError):
-            if "launch-server" in psutil.Process(offer.server).cmdline():
-                os.kill(offer.server, signal.SIGTERM)  # it ends its browser
-        file.unlink(missing_ok=True)
+def _identity(said: object) -> Identity | None:
+    """One that was written down."""
+    if isinstance(said, dict):
+        with contextlib.suppress(TypeError):
+            return Identity(**said)
+    return None

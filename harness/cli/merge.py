@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -73,8 +73,10 @@ def _left_out(what: str) -> None:
 
 def _counts(run: RunRecord) -> dict[str, int]:
     """Of the tasks. Those that were cut off from outside have not failed."""
-    found = Counter(each.outcome if each.judged or each.outcome == "skipped" else "not_judged" for each in run.last)
-    return {kind: found[kind] for kind in ("passed", "failed", "not_judged", "skipped")}
+    from harness.history.record import Counted
+
+    found = Counter(each.counted_as for each in run.last)
+    return {kind.replace(" ", "_"): found[kind] for kind in get_args(Counted)}
 
 
 def _readable(folders: list[Path]) -> tuple[list[Shard], list[str]]:

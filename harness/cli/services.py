@@ -12,7 +12,7 @@ import typer
 
 from harness.cli import kept_browser
 from harness.cli.chosen_services import Chosen, chosen_services
-from harness.cli.ending import fail
+from harness.cli.ending import JSON_LINES, fail
 from harness.cli.service_lines import document, lines
 from harness.failure import Failed
 from harness.reporting.names import shown_path
@@ -51,7 +51,8 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
     chosen = chosen_services(names, kept=True)
     found = chosen.look()
     _tell(found, as_json)
-    if not names and not as_json and (line := kept_browser.Keeper(chosen.root / FOLDER).line()):
+    log = log_file(chosen.logs, "browser")
+    if not names and not as_json and (line := kept_browser.Keeper(chosen.root / FOLDER).line(log)):
         typer.echo(line)
     raise typer.Exit(0 if all(each.state is State.UP for each in found) else NOT_UP)
 
@@ -111,7 +112,7 @@ def logs(
     names: Names = None,
     count: Annotated[int, typer.Option("-n", "--lines", min=0, help="How many of the last lines.")] = 20,
     wait: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written, until Ctrl-C.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help=JSON_LINES)] = False,
 ) -> None:
     """Show the end of what the services have written.
 

@@ -62,7 +62,7 @@ def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool) ->
 
     try:
         settings, run = load_settings(project_of(folder) or Path.cwd()), new_run_id(datetime.now(UTC), os.getpid())
-        events = RunEvents(settings, run, Redactor((), settings.redact))
+        events = RunEvents(settings, run, Redactor.of(settings))
         harness = SyncHarness(settings, run, events.emit)
     except ValueError as error:  # of the settings, or of what they name
         fail(str(error))

@@ -31,7 +31,7 @@ Look = Callable[[TaskRecord], Found]
 
 def failed(run: RunRecord) -> list[Execution]:
     """What a person must look at; a failure that its task declares is none."""
-    return [each for each in run.last if each.outcome == "failed"]
+    return [each for each in run.last if each.counted_as in ("failed", "not judged")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from harness.dashboard.view import Flaky, Healed
 from harness.failure import CATALOG, Family
 from harness.history import Flaky as FlakyTask
 from harness.history import flaky_tasks
-from harness.history.record import Execution, RunRecord, TaskPoint
+from harness.history.record import Execution, Outcome, RunRecord, TaskPoint
 from harness.reporting.table import shortened
 from harness.reporting.task_record import TaskRecord
 from harness.triage.healings import Healing, healings
@@ -80,11 +80,12 @@ def earlier(run: RunRecord, points: Sequence[TaskPoint]) -> list[TaskPoint]:
 
 def _point(run: RunRecord, executions: Sequence[Execution]) -> TaskPoint:
     last = executions[-1]
-    code = last.record.code if last.record and last.outcome == "failed" else None
+    outcome: Outcome = "failed" if last.outcome == "rerun" else last.outcome
+    code = last.record.code if last.record and outcome == "failed" else None
     return TaskPoint(
         run=run.run,
         started=run.started,
-        outcome=last.outcome,
+        outcome=outcome,
         executions=len(executions),
         seconds=last.seconds,
         code=code,

@@ -85,8 +85,8 @@ def _note(execution: Execution) -> str:
     if execution.outcome == "skipped":
         return execution.reason
     if record is None:
-        return (execution.reason or NO_RECORD) if execution.outcome == "failed" else ""
-    if execution.outcome == "failed" or record.expected:
+        return (execution.reason or NO_RECORD) if execution.outcome != "passed" else ""
+    if execution.outcome != "passed" or record.expected:
         return f"{record.code}: {message(record)}" if record.code else message(record)
     return "partial success" if record.final_state == "partial_success" else ""
 
@@ -114,11 +114,12 @@ def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
     if counts.failed:
         why = "one cause" if causes_found == 1 else f"{causes_found} causes"
         return f"{counts.failed} of {counts.total} tasks failed{so_far}, of what looks like {why}"
-    apart = {"not judged": counts.not_judged, "skipped": counts.skipped}
-    left = "".join(f", {number} {words}" for words, number in apart.items() if number)
     if counts.skipped == counts.total:
         return f"All {counts.total} tasks were skipped"
-    return f"Nothing failed{so_far}: {counts.passed + counts.expected} of {counts.total} tasks passed{left}"
+    skipped = f", {counts.skipped} skipped" if counts.skipped else ""
+    if counts.not_judged:
+        return f"{amount(counts.total, 'task')}, none failed{so_far}, {counts.not_judged} not judged{skipped}"
+    return f"Nothing failed{so_far}: {counts.passed + counts.expected} of {counts.total} tasks passed{skipped}"
 
 
 def _notices(run: RunRecord, found: Sequence[Cause]) -> list[str]:

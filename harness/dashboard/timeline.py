@@ -34,11 +34,10 @@ def timeline(run: RunRecord) -> Timeline:
 
 def status(execution: Execution) -> Status:
     """A rerun was a failure, at the time."""
-    if execution.outcome == "passed":
-        return "expected" if execution.record and execution.record.expected else "passed"
-    if execution.outcome == "skipped":
-        return "skipped"
-    return "failed" if execution.judged else "not_judged"
+    counted = execution.counted_as
+    if counted == "passed" and execution.record and execution.record.expected:
+        return "expected"
+    return "not_judged" if counted == "not judged" else counted
 
 
 def seconds_of(execution: Execution) -> float:

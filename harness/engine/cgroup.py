@@ -62,9 +62,12 @@ def _groups(membership: str) -> Iterator[_Group]:
     for line in membership.splitlines():
         number, _, rest = line.partition(":")
         names, _, path = rest.partition(":")
-        if not path.startswith("/") or ".." in path:
+        if not path.startswith("/"):
             continue
-        for folder in (PurePosixPath(path), *PurePosixPath(path).parents):
+        inside = PurePosixPath(path)
+        if ".." in inside.parts:  # outside of what this process sees: of that only the root is left
+            inside = PurePosixPath("/")
+        for folder in (inside, *inside.parents):
             below = folder.as_posix().strip("/")
             if number == "0" and not names:
                 yield _Group(2, f"{below}/" if below else "")

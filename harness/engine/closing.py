@@ -55,7 +55,8 @@ async def _report(
     try:
         path = await asyncio.to_thread(ports.archive.keep, plan, result, report, evidence, state)
     except OSError as error:
-        why = f"Could not be kept: {error.strerror or error}; make room on its disk ({error.filename})"
+        where = f" ({error.filename})" if error.filename else ""
+        why = f"Could not be kept: {error.strerror or error}; make room on its disk{where}"
         warning = Warning_("evidence_not_kept", why, None)
         return replace(result, warnings=(*result.warnings, warning))
     return replace(result, artifacts=path)

@@ -13,7 +13,7 @@ from typing import cast
 
 from harness.history.artifacts import found_again
 from harness.history.file import HistoryError, place_of, reading
-from harness.history.record import UNJUDGED, Ending, Outcome, RunRecord, RunSummary, TaskPoint
+from harness.history.record import Ending, Outcome, RunRecord, RunSummary, TaskPoint, counted
 from harness.history.rows import execution_of, happening_of, is_running, run_of
 from harness.history.unwritten import take_in
 from harness.spec.problems import did_you_mean
@@ -121,7 +121,7 @@ def _some(names: list[str]) -> str:
 
 def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
     last = database.execute(_LAST, (row["run"],)).fetchall()
-    outcomes = Counter(map(_counted_as, last))
+    outcomes = Counter(counted(each["outcome"], each["code"]) for each in last)
     passed, failed = outcomes["passed"], outcomes["failed"]
     tried = sum(each["recoveries"] for each in last)
     return RunSummary(
@@ -147,13 +147,6 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
     )
 
 
-def _counted_as(row: sqlite3.Row) -> str:
-    """A rerun that did not come about any more leaves a failure."""
-    if row["outcome"] in ("passed", "skipped"):
-        return str(row["outcome"])
-    return "not judged" if row["code"] in UNJUDGED else "failed"
-
-
 def _ends(database: sqlite3.Connection, row: sqlite3.Row) -> Iterator[datetime]:
     """When something of the run was seen last; of a finished one, its end."""
     if row["finished"]:
@@ -170,13 +163,14 @@ def _seconds(row: sqlite3.Row, ends: Iterator[datetime]) -> float:
 
 
 def _point(run: sqlite3.Row, row: sqlite3.Row) -> TaskPoint:
+    outcome = "failed" if row["outcome"] == "rerun" else row["outcome"]
     return TaskPoint(
         run=run["run"],
         started=run["started"],
-        outcome=cast("Outcome", row["outcome"]),
+        outcome=cast("Outcome", outcome),
         executions=row["times"],
         seconds=row["seconds"],
         healed=bool(row["healed"]),
         retries=row["retries"],
-        code=row["code"] if row["outcome"] == "failed" else None,
+        code=row["code"] if outcome == "failed" else None,
     )

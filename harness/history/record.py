@@ -13,10 +13,20 @@ Outcome = Literal["passed", "failed", "skipped", "rerun"]
 """Of one execution of a task, as pytest counts it: a declared failure that showed itself has passed."""
 Ending = Literal["finished", "interrupted", "unfinished"]
 """`unfinished`: the process of the run died, or it still goes on."""
-
+Counted = Literal["passed", "failed", "not judged", "skipped"]
+"""What a task counts as in a run."""
 
 UNJUDGED = frozenset({"INTERRUPTED", "WORKER_CRASHED"})
 """Codes of executions that were cut off from outside: they say nothing about their task."""
+
+
+def counted(outcome: str, code: str | None) -> Counted:
+    """What an execution counts as, that was the last one of its task; `code`: of its failure.
+
+    A rerun that did not come about any more leaves a failure.
+    """
+    settled: dict[str, Counted] = {"passed": "passed", "skipped": "skipped"}
+    return settled.get(outcome) or ("not judged" if code in UNJUDGED else "failed")
 
 
 class Execution(BaseModel):
@@ -41,8 +51,12 @@ class Execution(BaseModel):
     @property
     def judged(self) -> bool:
         """Whether it says how the task fares: it was not skipped, and not cut off from outside."""
-        code = self.record.code if self.record and self.outcome != "passed" else None
-        return self.outcome != "skipped" and code not in UNJUDGED
+        return self.counted_as in ("passed", "failed")
+
+    @property
+    def counted_as(self) -> Counted:
+        """What its task counts as in the run, if this was its last execution."""
+        return counted(self.outcome, self.record.code if self.record else None)
 
     @property
     def healed(self) -> bool:
@@ -140,6 +154,7 @@ class TaskPoint(BaseModel):
     run: str
     started: datetime
     outcome: Outcome
+    """Of the last execution; a rerun that did not come about any more has failed."""
     executions: int = 1
     seconds: float = 0
     healed: bool = False

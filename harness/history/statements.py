@@ -88,13 +88,27 @@ def end_run(database: sqlite3.Connection, run: RunRecord) -> None:
 
 
 def add_run(database: sqlite3.Connection, run: RunRecord, process: Process) -> None:
-    """Whole, in one transaction; of one that is there already, what is known now is added."""
+    """Whole, in one transaction; of one that is there already, what is known now is added, once.
+
+    One that no task ran in leaves nothing.
+    """
+    if _adds_nothing(database, run):
+        return
     with transaction(database):
         if database.execute("SELECT 1 FROM runs WHERE run = ?", (run.run,)).fetchone() is None:
             insert_run(database, run, process)
         for each in run.executions:
             replace_execution(database, run.run, each)
         end_run(database, run)
+        drop_empty(database, run.run)
+
+
+def _adds_nothing(database: sqlite3.Connection, run: RunRecord) -> bool:
+    """Whether it is there as it is, or is not there and has no tasks."""
+    there = database.execute("SELECT document FROM runs WHERE run = ?", (run.run,)).fetchone()
+    if there is None:
+        return not run.executions
+    return bool(there["document"] == run_document(_without_parts(run)))
 
 
 def prune(database: sqlite3.Connection, keep: int, but: str = "") -> tuple[str, ...]:

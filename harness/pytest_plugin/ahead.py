@@ -115,10 +115,15 @@ def begin(config: pytest.Config, state: State) -> None:
     limit = 1 if workers == "auto" else workers
     lookahead = Lookahead(state.harness(), limit, people, telemetry_of(config).hear)
     if workers == "auto":
-        lookahead.measure(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))
+        lookahead.measure(processes(config))
     state.ahead = Ahead(state, lookahead)
     config.pluginmanager.register(RealTimes(), "taskspec-real-times")
     config.pluginmanager.register(Aside(config), "taskspec-aside")
+
+
+def processes(config: pytest.Config) -> int:
+    """How many share the machine. A pytest that a worker of xdist has started is none of its workers."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")) if hasattr(config, "workerinput") else 1
 
 
 class RealTimes:

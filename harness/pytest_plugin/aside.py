@@ -2,8 +2,9 @@
 
 pytest captures `sys.stdout` for the item that runs. What speaks for a task that runs ahead (a channel or an agent in
 Python) does so on another thread meanwhile. Here it is kept by `harness.output`, and said when the task's turn has
-come, where pytest captures it as if the task had run then. A child process writes to the file descriptor: that cannot
-be told apart.
+come, where pytest captures it as if the task had run then. With `-s` nothing is kept: it goes to the stream of the
+start, past the `capsys` of the test that runs. A child process writes to the file descriptor: that cannot be told
+apart.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import contextlib
 import logging
 import sys
 from collections.abc import Generator, Sequence
+from copy import copy
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import pytest
 
-from harness.output import keep
+from harness.output import early, keep
 
 NAMES = ("stdout", "stderr")
 KEPT = "taskspec_kept"
@@ -30,8 +32,10 @@ class Aside:
 
     def __init__(self, config: pytest.Config) -> None:
         captures = config.pluginmanager.hasplugin("capturemanager") and config.getoption("capture") != "no"
-        self._streams = Streams(NAMES if captures else ())
+        self._streams = Streams(NAMES, straight=not captures)
         self._logs = _Logs(config.pluginmanager.getplugin("logging-plugin"))
+        self._over = False
+        config.add_cleanup(self._end)  # a session that breaks off may have no end
 
     @pytest.hookimpl(wrapper=True, trylast=True)
     def pytest_runtest_setup(self) -> Generator[None, Any, Any]:
@@ -58,7 +62,13 @@ class Aside:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Everything is as it was."""
+        self._end()
+
+    def _end(self) -> None:
+        """Everything is as it was; once."""
+        if self._over:
+            return
+        self._over = True
         self._streams.end()
         self._logs.end()
 
@@ -66,7 +76,9 @@ class Aside:
 class Streams:
     """Streams of `sys` keep what tasks say too early. pytest puts one in place of another: each is listened to."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], *, straight: bool = False) -> None:
+        """`straight`: what is said too early goes to the streams of now; to these one need not listen."""
+        self._begun = {name: getattr(sys, name) for name in names} if straight else {}
         self._names = names
         self._before: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
         """Stream -> the `write` that was set on it before; None: it had only that of its class."""
@@ -76,10 +88,13 @@ class Streams:
         """Listen to those that stand there now."""
         for name in self._names:
             stream = getattr(sys, name)
+            if name in self._begun and stream is self._begun[name]:
+                continue
             with contextlib.suppress(AttributeError, TypeError):  # one that cannot be listened to
                 if stream not in self._before:
                     before, write = vars(stream).get("write"), stream.write
-                    stream.write = partial(_write, name, write)
+                    past = name in self._begun
+                    stream.write = partial(_past, self._begun[name], write) if past else partial(_write, name, write)
                     self._before[stream] = before
 
     def end(self) -> None:
@@ -97,6 +112,13 @@ def _write(name: str, write: Any, text: Any) -> Any:
     if isinstance(text, str) and keep(partial(_say, name, text)):
         return len(text)
     return write(text)
+
+
+def _past(begun: Any, write: Any, text: Any) -> Any:
+    """The same, where nothing is kept. `begun`: the stream of the start; None: there was none."""
+    if not early():
+        return write(text)
+    return begun.write(text) if begun is not None else len(text)
 
 
 def _say(name: str, text: str) -> None:
@@ -123,11 +145,11 @@ class _Logs(logging.Handler):
             root.addHandler(self)  # pytest adds its own later, for each item: this one comes first
 
     def emit(self, record: logging.LogRecord) -> None:
-        if keep(partial(self._say, record)):
+        """Raises what formatting does, as pytest's handlers do: it belongs to the code that logs."""
+        if early() and keep(partial(self._say, _as_now(record))):
             setattr(record, KEPT, True)
 
     def _say(self, record: logging.LogRecord) -> None:
-        setattr(record, KEPT, False)
         for handler in self._handlers:
             if record.levelno >= handler.level:
                 handler.handle(record)
@@ -138,6 +160,15 @@ class _Logs(logging.Handler):
         root.setLevel(self._level)
         for handler in self._handlers:
             handler.removeFilter(_due)
+
+
+def _as_now(record: logging.LogRecord) -> logging.LogRecord:
+    """A copy that says what the record says now: its arguments may be other ones when it is said."""
+    kept = copy(record)
+    kept.msg, kept.args = record.getMessage(), None
+    if record.exc_info and not record.exc_text:
+        kept.exc_text = logging.Formatter().formatException(record.exc_info)
+    return kept
 
 
 def _due(record: logging.LogRecord) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from harness.endpoint_urls import OPTION, names
 from harness.reporting.redaction import MARK, Redactor
 from harness.reporting.secrets import is_secret_name
 from harness.settings import Settings
@@ -13,25 +14,36 @@ from harness.spec.loaded import Loaded
 
 _LOGIN = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 """`user:password` of a URL."""
+Hide = Callable[[str], str]
 
 
 def redactor_of(settings: Settings, tasks: Sequence[Loaded], environ: Mapping[str, str]) -> Redactor:
     """Hides what tasks and settings call secret, and what the environment has under such a name."""
     names = {name for task in tasks for name in environment_names(task.spec)}
     secrets = (value for name, value in environ.items() if name in names or is_secret_name(name))
-    return Redactor(secrets, settings.redact)
+    return Redactor.of(settings, secrets)
 
 
 def without_secrets(arguments: Sequence[object], redactor: Redactor) -> Iterator[str]:
-    """An option that is called like a secret hides its value, whether that follows after `=` or as the next word."""
-    hide = False
+    """An option that is called like a secret hides its value, whether that follows after `=` or as the next word.
+
+    Of the URLs of browser endpoints the hosts stay.
+    """
+    hide: Hide | None = None
     for argument in map(str, arguments):
-        name, equals, _ = argument.partition("=")
-        secret = name.startswith("-") and is_secret_name(name)
+        name, equals, value = argument.partition("=")
+        hidden = _hidden(name)
         if hide and not argument.startswith("-"):
-            yield MARK
-        elif secret and equals:
-            yield f"{name}={MARK}"
+            yield hide(argument)
+        elif hidden and equals:
+            yield f"{name}={hidden(value)}"
         else:
             yield _LOGIN.sub(MARK, redactor.text(argument))
-        hide = secret and not equals
+        hide = None if equals else hidden
+
+
+def _hidden(option: str) -> Hide | None:
+    """What stands for the value of an option that may be secret."""
+    if option == OPTION:
+        return lambda urls: ",".join(names([url.strip() for url in urls.split(",") if url.strip()]))
+    return (lambda _: MARK) if option.startswith("-") and is_secret_name(option) else None

@@ -74,7 +74,7 @@ class RunTelemetry:
             self._stream = Telemetry(
                 self._state.run_id,
                 SystemClock(),
-                Redactor((), self._settings.redact),
+                Redactor.of(self._settings),
                 worker=self._worker,
                 steps=self._settings.log_profile == "debug",
                 sinks=sinks,

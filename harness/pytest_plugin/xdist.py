@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -42,12 +42,18 @@ class XdistHooks:
         state: State = node.config.stash[STATE]
         state.told_browser = state.told_browser or getattr(node, "workeroutput", {}).get(BROWSER, "")
 
-    @pytest.hookimpl(optionalhook=True, trylast=True)
-    def pytest_handlecrashitem(self, sched: Any) -> None:
-        """After pytest-rerunfailures, which may have asked for the item once more (`mark_test_pending`)."""
-        go_on = getattr(sched, "go_on", None)
-        if go_on is not None:
-            go_on()
+    @pytest.hookimpl(optionalhook=True, wrapper=True, tryfirst=True)
+    def pytest_handlecrashitem(self, sched: Any) -> Generator[None, Any, Any]:
+        """After all others, of which pytest-rerunfailures may have asked for the item once more (`mark_test_pending`).
+
+        As a wrapper, since the first one that answers is the last one that is asked.
+        """
+        try:
+            return (yield)
+        finally:
+            go_on = getattr(sched, "go_on", None)
+            if go_on is not None:
+                go_on()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from harness.endpoint_urls import secrets as secrets_of_endpoints
 from harness.ports import Json
 from harness.reporting.cut import Cut
 from harness.reporting.packed import redact_packed
 from harness.reporting.secrets import is_secret_name, spellings
+from harness.settings import Settings
 
 MARK = "[redacted]"
 
@@ -30,6 +32,11 @@ class Redactor:
         self._bytes: re.Pattern[bytes] | None = None
         self._cut = Cut(())
         self.learn(secrets)
+
+    @classmethod
+    def of(cls, settings: Settings, secrets: Iterable[str] = ()) -> Redactor:
+        """That of a run: it knows the secrets of its settings, and these."""
+        return cls((*secrets, *secrets_of_endpoints(settings.browser_endpoint)), settings.redact)
 
     def learn(self, secrets: Iterable[str]) -> None:
         """These are secrets too from now on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -57,12 +58,14 @@ def _lines(page: Page, rows: int) -> Iterator[str]:
 
 def _head(page: Page) -> Iterator[str]:
     last = page.run.last
-    failed = sum(cause.count for cause in page.causes if cause.judged)
+    counts = Counter(each.counted_as for each in last)
+    failed, unjudged = counts["failed"], counts["not judged"]
     if not last:
         yield "## No task ran\n"
         return
-    mark = "❌" if failed or page.uncollected else "✅"
-    said = f"{failed} of {len(last)} tasks failed" if failed else f"{_tasks_of(len(last))}, none failed"
+    mark = "❌" if failed or page.uncollected else "⚠️" if unjudged else "✅"
+    beside = f", {unjudged} not judged" if unjudged else ""
+    said = f"{failed} of {len(last)} tasks failed" if failed else f"{_tasks_of(len(last))}, none failed{beside}"
     yield f"## {mark} {said}\n"
     yield f"{', '.join(_counts(last))} in {page.run.seconds:.0f} s. Run {code(page.run.run)}.\n"
 
@@ -72,13 +75,13 @@ def _tasks_of(count: int) -> str:
 
 
 def _counts(last: Sequence[Execution]) -> Iterator[str]:
-    expected = sum(_expected(each) for each in last)
+    expected, found = sum(_expected(each) for each in last), Counter(each.counted_as for each in last)
     counts = {
-        "passed": sum(each.outcome == "passed" for each in last) - expected,
-        "failed": sum(each.outcome == "failed" and each.judged for each in last),
-        "not judged": sum(each.outcome == "failed" and not each.judged for each in last),
+        "passed": found["passed"] - expected,
+        "failed": found["failed"],
+        "not judged": found["not judged"],
         "failed as expected": expected,
-        "skipped": sum(each.outcome == "skipped" for each in last),
+        "skipped": found["skipped"],
         "flaky": sum(each.outcome == "passed" and each.number > 1 for each in last),
         "healed": sum(each.outcome == "passed" and each.healed for each in last),
     }
@@ -124,7 +127,8 @@ def _tasks(troubles: Sequence[Trouble], rows: int) -> Iterator[str]:
         )
         for each in troubles[:rows]
     ]
-    yield from _table("Failed tasks", ("task", "code", "step", "message", "what to do"), cells, len(troubles))
+    title = "Failed tasks" if any(each.judged for each in troubles) else "Tasks that are not judged"
+    yield from _table(title, ("task", "code", "step", "message", "what to do"), cells, len(troubles))
 
 
 def _flaky(run: RunRecord) -> Iterator[str]:

@@ -61,7 +61,7 @@ def troubles(run: RunRecord, passed_before: Collection[str] = ()) -> tuple[Troub
     return tuple(
         _of_execution(each, new=each.judged and each.nodeid in passed_before)
         for each in run.last
-        if each.outcome == "failed" and not (each.record and each.record.expected)
+        if each.counted_as in ("failed", "not judged") and not (each.record and each.record.expected)
     )
 
 

@@ -8,6 +8,7 @@ import inspect
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,9 @@ class PythonChannel:
     `reset(world)`. `restore`, when given, is the callable that writes. What is not async runs in a thread; after
     `timeout` seconds nobody waits for it any more.
 
-    Called once at a time, also by tasks that run at once: foreign code need not be safe for that. Waiting for others
-    does not count against `timeout`.
+    Called once at a time, also by tasks that run at once: foreign code need not be safe for that. A thread whose
+    caller has given up holds the others up, too, for as long as `timeout` allows. Waiting for others does not count
+    against `timeout`.
     """
 
     def __init__(self, name: str, target: str, *, restore: str | None = None, root: Path, timeout: float) -> None:
@@ -39,6 +41,8 @@ class PythonChannel:
         self._writing = WorldLocks()
         self._importing = asyncio.Lock()
         self._calling = asyncio.Lock()
+        self._call: asyncio.Task[Any] | None = None
+        """The one that holds the lock, where a thread runs."""
 
     async def read(self, world: str) -> Any:
         source = await self._object(self._target)
@@ -65,7 +69,10 @@ class PythonChannel:
         await self._guarded(self._target, "reset", await self._method("reset"), world)
 
     async def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing is held open; a thread that nobody waits for is left to itself."""
+        if self._call is not None and not self._call.done():
+            self._call.cancel()
+            await asyncio.wait([self._call], timeout=self._timeout)
 
     async def _replace(self, world: str, document: Any) -> None:
         if self._restore is None:
@@ -97,8 +104,14 @@ class PythonChannel:
 
     async def _guarded(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         """The edge to foreign code: whatever it raises is the channel's failure."""
-        async with self._calling:
-            return await self._called(target, what, function, *arguments)
+        call = partial(self._called, target, what, function, *arguments)
+        if inspect.iscoroutinefunction(function):
+            async with self._calling:
+                return await call()
+        await self._calling.acquire()
+        self._call = asyncio.create_task(call())
+        self._call.add_done_callback(lambda _: self._calling.release())
+        return await asyncio.shield(self._call)
 
     async def _called(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
         limit = asyncio.timeout(self._timeout)

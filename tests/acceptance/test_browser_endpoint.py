@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -10,9 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from tests.acceptance.conftest import Project
-from tests.browser.playwright_server import PlaywrightServer
-
-CLOSED = "ws://127.0.0.1:9/secret"
+from tests.browser.playwright_server import PlaywrightServer, closed_port
 
 
 @pytest.fixture(scope="module")
@@ -22,15 +22,54 @@ def server() -> Iterator[PlaywrightServer]:
     it.kill()
 
 
+@contextlib.contextmanager
+def served(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    site = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=site.serve_forever, daemon=True).start()
+    yield site.server_port
+    site.shutdown()
+    site.server_close()
+
+
 def test_tasks_pass_at_the_endpoint_that_lives(project: Project, server: PlaywrightServer) -> None:
     for number in range(2):
         project.task(
             f"A-{number}", steps=[{"act": "open", "url": f"{scheme}://shop.local/"} for scheme in ("http", "https")]
         )
-    result = project.run("--browser-endpoint", f"{CLOSED},{server.url}", "--task-workers", "2")
+    with closed_port() as port:
+        urls = f"ws://127.0.0.1:{port}/secret,{server.url}"
+        result = project.run("--browser-endpoint", urls, "--task-workers", "2")
     result.assert_outcomes(passed=2)
     assert not server.browsers()
     assert "secret" not in result.stdout.str()
+
+
+class Refusing(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_error(403)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_secret_of_a_url_is_written_nowhere(project: Project) -> None:
+    project.task("A-1")
+    with served(Refusing) as port:
+        result = project.run(f"--browser-endpoint=ws://user:hidden@127.0.0.1:{port}/hidden?hidden")
+    result.assert_outcomes(failed=1)
+    assert f"--browser-endpoint=ws://127.0.0.1:{port}" in history_of(project)
+    stack = project.report("A-1")["stack_trace"]
+    assert "403 Forbidden" in stack
+    assert "[redacted]" in stack
+    assert "hidden" not in result.stdout.str() + result.stderr.str()
+    files = [path for path in project.path.rglob("*") if path.is_file()]
+    assert len(files) > 5
+    assert not [path for path in files if b"hidden" in path.read_bytes()]
+
+
+def history_of(project: Project) -> str:
+    with contextlib.closing(sqlite3.connect(project.path / ".harness" / "history.sqlite3")) as history:
+        return "\n".join(history.iterdump())
 
 
 class Page(BaseHTTPRequestHandler):
@@ -53,11 +92,8 @@ class Page(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def site_url() -> Iterator[str]:
-    site = ThreadingHTTPServer(("127.0.0.1", 0), Page)
-    threading.Thread(target=site.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{site.server_port}/page"
-    site.shutdown()
-    site.server_close()
+    with served(Page) as port:
+        yield f"http://127.0.0.1:{port}/page"
 
 
 def test_a_task_goes_on_at_another_endpoint(project: Project, server: PlaywrightServer, site_url: str) -> None:

@@ -11,6 +11,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
+from harness.browser.chromium import kill_tree
 from harness.cli.main import app
 from tests.acceptance.conftest import Project
 from tests.unit.services.conftest import eventually
@@ -35,6 +36,10 @@ class Kept:
         found: dict[str, Any] = json.loads(self.file.read_text())
         return found
 
+    def kill_keeper(self) -> None:
+        psutil.Process(json.loads((self.file.parent / "kept.json").read_text())["keeper"]["pid"]).kill()
+        assert eventually(lambda: "browser: gone" in says("status"))
+
 
 @pytest.fixture
 def kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
@@ -57,9 +62,10 @@ def test_a_run_takes_it_and_the_next_one_is_another(
     first = kept.offer()
     assert (kept.file.stat().st_mode & 0o777, kept.file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
     assert "browser: ready, kept by pid" in says("status")
-    assert BY_RUN in environment(project)
+    assert f"{BY_RUN}, sandbox o" in environment(project)
     assert eventually(lambda: not psutil.pid_exists(first["server"]))
     second = kept.offer()
+    assert not Path(first["traces"]).exists()
     assert not {first["url"], first["key"], first["mark"]} & {second["url"], second["key"], second["mark"]}
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     assert "not the browser kept by `harness services start --persist`: it differs in environment" in environment(
@@ -76,10 +82,19 @@ def test_a_run_takes_it_and_the_next_one_is_another(
 
 def test_one_that_is_gone_is_said_and_the_run_starts_its_own(project: Project, kept: Kept) -> None:
     offer = kept.offer()
-    keeper = psutil.Process(json.loads((kept.file.parent / "kept.json").read_text())["keeper"]["pid"])
-    keeper.kill()
-    assert eventually(lambda: "browser: gone" in says("status"))
-    for process in psutil.Process(offer["server"]).children(recursive=True):
-        process.kill()
-    psutil.Process(offer["server"]).kill()
+    kept.kill_keeper()
+    kill_tree(offer["server"])
     assert "not the browser kept by `harness services start --persist`: it has ended" in environment(project)
+
+
+def test_what_a_killed_keeper_left_is_ended(kept: Kept) -> None:
+    offer = kept.offer()
+    server = psutil.Process(offer["server"])
+    family = [server, *server.children(recursive=True)]
+    temp = Path(json.loads((kept.file.parent / "kept.json").read_text())["temp"])
+    assert temp.is_dir()
+    kept.kill_keeper()
+    says("stop")
+    assert not psutil.wait_procs(family, timeout=10)[1]
+    assert not temp.exists()
+    assert not list(kept.file.parent.iterdir())

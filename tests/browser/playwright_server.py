@@ -4,34 +4,58 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import socket
 import subprocess
 import sys
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
 import psutil
 
+from harness.browser.chromium import kill_tree
+
 EMPTY = {"PLAYWRIGHT_BROWSERS_PATH": "/nowhere"}
 """It has no browser of its own: tests are to be the same wherever Playwright's download is."""
+
+
+@contextmanager
+def closed_port() -> Iterator[int]:
+    """A port on loopback that refuses, and that nobody else is given meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
 
 
 class PlaywrightServer:
     """`run-server` or `launch-server` on loopback. `kill` ends it with all below it."""
 
     def __init__(self, command: str, *options: str) -> None:
+        self._temp = tempfile.mkdtemp()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "playwright", command, *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env={**os.environ, **EMPTY},
+            env={**os.environ, **EMPTY, "TMPDIR": self._temp},
             start_new_session=True,
         )
+        said = list(self._until_its_url())
+        self.url = said[-1].split()[-1] if said and "ws://" in said[-1] else ""
+        if not self.url:
+            self.kill()
+            raise AssertionError("".join(said))
+
+    def _until_its_url(self) -> Iterator[str]:
+        """What it says, warnings of Node too."""
         assert self._process.stdout is not None
-        said = self._process.stdout.readline()
-        self.url = said.split()[-1] if "ws://" in said else ""
-        assert self.url, said + self._process.stdout.read()
+        for line in self._process.stdout:
+            yield line
+            if "ws://" in line:
+                return
 
     @classmethod
     def run(cls, *options: str) -> Self:
@@ -52,14 +76,12 @@ class PlaywrightServer:
         return [process for process in ours if process.ppid() not in {each.pid for each in ours}]
 
     def kill(self) -> None:
-        if self._process.poll() is not None:
-            return
-        for process in [*psutil.Process(self._process.pid).children(recursive=True), self._process]:
-            with suppress(psutil.NoSuchProcess):  # one of those above has ended it
-                process.kill()
+        if self._process.poll() is None:
+            kill_tree(self._process.pid)
+            self._process.wait(10)
         assert self._process.stdout is not None
         self._process.stdout.close()
-        self._process.wait(10)
+        shutil.rmtree(self._temp, ignore_errors=True)
 
 
 def _is_browser(process: psutil.Process) -> bool:

@@ -20,13 +20,12 @@ from harness.resilience import SystemClock
 from harness.resilience.breaker import Breaker, BreakerSettings
 from harness.settings import BrowserSettings
 from tests.browser.moments import until
-from tests.browser.playwright_server import PlaywrightServer
+from tests.browser.playwright_server import PlaywrightServer, closed_port
 from tests.browser.site import Site
 from tests.browser.stage import EVIL, SHOP, Stage, failed, passed
 from tests.browser.striking import strike
 
 pytestmark = pytest.mark.filterwarnings("default")
-CLOSED = "ws://127.0.0.1:9/"
 CLICK = {"act": "click", "selector": "#plain"}
 Make = Callable[..., Stage]
 
@@ -50,7 +49,7 @@ def elsewhere(run: Any, site: Site, tmp_path: Path) -> Iterator[Make]:
         def breaker(name: str) -> Breaker:
             return breakers.setdefault(name, Breaker(name, BreakerSettings(2, 1, 60), now=clock.now))
 
-        return Browsers(settings, clock, temp=tmp_path / "temp", elsewhere=Endpoints(urls, settings, breaker))
+        return Browsers(settings, clock, temp=tmp_path / "temp", endpoints=Endpoints(urls, settings, breaker))
 
     def stage(*urls: str, **settings: Any) -> Stage:
         folder = tmp_path / str(len(stages))
@@ -105,15 +104,16 @@ def test_a_session_does_all_that_it_does_here(run: Any, server: PlaywrightServer
 
 
 def test_the_next_endpoint_serves_when_the_first_is_dead(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
-    stage = elsewhere(CLOSED, server.url)
-    run(stage.at())
+    with closed_port() as port:
+        run(elsewhere(f"ws://127.0.0.1:{port}/", server.url).at())
 
 
 def test_all_dead(run: Any, elsewhere: Make) -> None:
-    failure = refused(run, elsewhere(CLOSED, "ws://127.0.0.1:11/"))
+    with closed_port() as one, closed_port() as two:
+        failure = refused(run, elsewhere(f"ws://127.0.0.1:{one}/", f"ws://127.0.0.1:{two}/"))
     assert (failure.code, failure.retryable) == ("BROWSER_ENDPOINT_DOWN", True)
-    assert "ws://127.0.0.1:9: nothing answers there" in failure.message
-    assert "ws://127.0.0.1:11: nothing answers there" in failure.message
+    assert f"ws://127.0.0.1:{one}: nothing answers there" in failure.message
+    assert f"ws://127.0.0.1:{two}: nothing answers there" in failure.message
 
 
 def test_sessions_go_to_the_endpoint_with_the_fewest(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:

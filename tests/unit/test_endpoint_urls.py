@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.endpoint_urls import VARIABLE, of_environment, split
+from harness.endpoint_urls import VARIABLE, names, of_environment, secrets, split
 from harness.settings import SettingsError, load_settings
 
 ONE, TWO = "ws://127.0.0.1:3000/x", "wss://browsers.example/path?token=1"
@@ -36,6 +36,33 @@ def test_the_same_twice() -> None:
         split(f"{ONE},{ONE}")
 
 
+def test_names_hold_no_secret_and_tell_them_apart() -> None:
+    urls = ["ws://user:word@a:1/secret", "ws://a:1/other?token=1", "wss://b/"]
+    assert names(urls) == ("ws://a:1#1", "ws://a:1#2", "wss://b")
+
+
+def test_the_secrets_of_a_url() -> None:
+    found = list(secrets(["ws://me:word@a:1/hidden?token=1", "wss://b/", "ws://c", "ws://d/of-many-letters"]))
+    assert found == ["a:1/hidden", "token=1", "me:word", "word", "d/of-many-letters", "/of-many-letters"]
+
+
+@pytest.mark.parametrize(
+    "text", ["http://me:hidden@a:1/hidden", "hidden@a/hidden", "ws:///hidden", "ws://[/hidden", "ws://a:0?hidden"]
+)
+def test_a_mistyped_one_keeps_its_secret(text: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is no browser endpoint") as raised:
+        split(text)
+    assert "hidden" not in str(raised.value)
+    for written in (f'["{text}"]', f'"{text}"', f'["ws://a/hidden", "ws://a/hidden", "{text}"]'):
+        (tmp_path / "pyproject.toml").write_text(f"[tool.harness]\nbrowser_endpoint = {written}\n")
+        with pytest.raises(SettingsError) as refused:
+            load_settings(tmp_path)
+        assert "hidden" not in str(refused.value)
+    with pytest.raises(ValueError, match="is there twice") as raised:
+        split("ws://a/hidden,ws://a/hidden")
+    assert "hidden" not in str(raised.value)
+
+
 def test_the_variable() -> None:
     assert of_environment({}) == of_environment({VARIABLE: ""}) == ()
     assert of_environment({VARIABLE: ONE}) == (ONE,)
@@ -55,7 +82,7 @@ def test_the_variable_goes_over_the_file_and_an_option_over_both(
 
 def test_a_bad_one_in_the_file_or_the_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.harness]\nbrowser_endpoint = ["http://file:1/"]\n')
-    with pytest.raises(SettingsError, match=r"pyproject.toml: tool.harness.browser_endpoint: .*'http://file:1/' is no"):
+    with pytest.raises(SettingsError, match=r"pyproject.toml: tool.harness.browser_endpoint: .*'http://file:1' is no"):
         load_settings(tmp_path)
     monkeypatch.setenv(VARIABLE, "nothing")
     with pytest.raises(SettingsError, match=VARIABLE):

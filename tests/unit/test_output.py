@@ -6,7 +6,7 @@ import asyncio
 import threading
 from functools import partial
 
-from harness.output import Output, keep, kept_in
+from harness.output import Output, early, keep, kept_in
 
 
 def test_what_is_kept_is_said_in_order_and_what_comes_later_at_once() -> None:
@@ -61,3 +61,25 @@ def test_what_is_said_as_the_turn_comes_is_neither_lost_nor_told_twice() -> None
     output.turn()
     thread.join()
     assert said == list(range(2000))
+
+
+def test_what_cannot_be_said_takes_nothing_along() -> None:
+    said: list[int] = []
+    output, first = Output(), UnicodeError("first")
+
+    def fail(error: Exception) -> None:
+        raise error
+
+    with kept_in(output):
+        assert early()
+        for say in (
+            partial(said.append, 1),
+            partial(fail, first),
+            partial(said.append, 2),
+            partial(fail, ValueError()),
+        ):
+            keep(say)
+        assert output.turn() is first
+        assert not early()
+    assert said == [1, 2]
+    assert Output().turn() is None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
+import socket
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from harness.browser.endpoint import Endpoint, on_loopback
+from harness.browser.endpoint import Endpoint, on_loopback, reason
 from harness.browser.endpoint_failure import DOWN, UNFIT, down, unfit
-from harness.browser.endpoints import Endpoints, names
+from harness.browser.endpoints import Endpoints
 from harness.failure import Failed
 from harness.resilience.breaker import Breaker
 from harness.resilience.breaker_state import BreakerSettings
@@ -100,6 +103,38 @@ def test_what_cannot_change_is_asked_once_and_feeds_no_circuit() -> None:
     assert not any(breaker.failures for breaker in world.breakers.values())
 
 
+def test_many_at_once_learn_from_the_first_that_an_endpoint_is_down() -> None:
+    world = World(down={ONE}, unfit={TWO})
+
+    async def slow(place: Endpoint) -> Any:
+        await asyncio.sleep(0)
+        return await World.start(world, place)
+
+    async def many() -> list[Any]:
+        found = (world.endpoints.browser(True, lambda _: 0, lambda _: None, slow) for _ in range(8))
+        return await asyncio.gather(*found, return_exceptions=True)
+
+    assert all(isinstance(each, Failed) for each in asyncio.run(many()))
+    assert (world.asked.count(ONE), world.asked.count(TWO)) == (2, 1)
+
+
+def test_those_who_waited_take_the_one_that_was_started() -> None:
+    world = World()
+
+    async def kept(place: Endpoint) -> Any:
+        await asyncio.sleep(0)
+        world.running[place.name] = await World.start(world, place)
+        return world.running[place.name]
+
+    async def many() -> list[Any]:
+        lives = lambda place: world.running.get(place.name)  # noqa: E731
+        found = (world.endpoints.browser(True, lambda _: 0, lives, kept) for _ in range(8))
+        return await asyncio.gather(*found)
+
+    assert len(asyncio.run(many())) == 8
+    assert sorted(world.asked) == [ONE, TWO]
+
+
 def test_a_call_that_was_cancelled_says_nothing_of_the_endpoint() -> None:
     world = World()
 
@@ -113,9 +148,10 @@ def test_a_call_that_was_cancelled_says_nothing_of_the_endpoint() -> None:
     assert not any(breaker.failures for breaker in world.breakers.values())
 
 
-def test_names_hold_no_secret_and_tell_them_apart() -> None:
-    urls = ["ws://user:word@a:1/secret", "ws://a:1/other?token=1", "wss://b/"]
-    assert names(urls) == ("ws://a:1#1", "ws://a:1#2", "wss://b")
+def test_why_nothing_answers_in_words() -> None:
+    assert reason(socket.gaierror(8, "nodename nor servname provided")) == "nodename nor servname provided"
+    assert reason(ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed")) == os.strerror(errno.ECONNREFUSED)
+    assert reason(OSError("Multiple exceptions")) == "Multiple exceptions"
 
 
 @pytest.mark.parametrize(

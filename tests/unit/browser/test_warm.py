@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,29 +18,30 @@ import pytest
 from harness.browser.certificate import ThrowAwayKey
 from harness.browser.warm import Warm, wanted
 from harness.settings import BrowserSettings
-from harness.warm_offer import KEPT, OFFER, Offer
+from harness.warm_offer import KEEPER, KEPT, OFFER, Offer
 
 PROGRAM = Path(sys.executable)
 HOSTS = {"shop.local": 80}
 ENVIRON = {"TZ": "UTC", "LC_ALL": "C", "HTTPS_PROXY": "http://p", "PATH": "/bin", "PYTEST_CURRENT_TEST": "x"}
 
+DRIVER: Any = SimpleNamespace(playwright=SimpleNamespace(chromium=SimpleNamespace(executable_path="/nowhere")))
+
 
 def offer(server: int, **changes: Any) -> Offer:
     settings = BrowserSettings(executable=str(PROGRAM))
     fits = {**wanted(settings, HOSTS, PROGRAM, os.environ), **changes}
-    return Offer("ws://127.0.0.1:9/x", "--mark=1", "pem", {"shop.local": 9}, "traces", server, fits)
+    return Offer("ws://127.0.0.1:9/x", "--mark=1", "pem", {"shop.local": 9}, "traces", server, fits, "sandbox on")
 
 
 def take(folder: Path, hosts: dict[str, int] = HOSTS) -> Warm:
     """One that must not get as far as a connection."""
     guarded: list[int] = []
     warm = Warm(BrowserSettings(executable=str(PROGRAM)), folder, guarded.append)
-    driver: Any = SimpleNamespace(playwright=SimpleNamespace(chromium=SimpleNamespace(executable_path="/nowhere")))
 
     def no_front(*_: Any) -> Any:
         raise AssertionError
 
-    assert asyncio.run(warm.browser(driver, hosts, no_front)) is None
+    assert asyncio.run(warm.browser(DRIVER, hosts, no_front)) is None
     assert not guarded
     return warm
 
@@ -51,9 +55,47 @@ def test_where_none_is_kept_nothing_is_said(tmp_path: Path) -> None:
     assert take(tmp_path).refusal == ""
 
 
-def test_where_one_is_kept_and_none_offered_another_run_has_it(tmp_path: Path) -> None:
-    (tmp_path / KEPT).write_text("{}")
-    assert "another run has it" in take(tmp_path).refusal
+@pytest.mark.parametrize(
+    ("state", "word", "why"),
+    [
+        ("ready", KEEPER, "another run has it"),
+        ("starting", KEEPER, "it is just starting"),
+        ("ready", "stranger", "what keeps it has ended"),
+        ("failed", "stranger", "it did not start: no display"),
+    ],
+)
+def test_where_one_is_kept_and_none_offered_it_is_said_why(tmp_path: Path, state: str, word: str, why: str) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()", word], stdin=subprocess.PIPE) as keeper:
+        kept = {"keeper": {"pid": keeper.pid, "birth": 1.0}, "state": state, "why": "no display"}
+        (tmp_path / KEPT).write_text(json.dumps(kept))
+        assert take(tmp_path).refusal.endswith(f": {why}")
+
+
+def test_another_one_in_the_moment_between_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()", "launch-server"], stdin=subprocess.PIPE) as server:
+        found = iter([offer(server.pid), offer(server.pid, hosts="other")])
+        monkeypatch.setattr(Offer, "read", lambda _: next(found))
+        (tmp_path / OFFER).touch()
+        assert "another one" in take(tmp_path).refusal
+        assert server.wait(10) == -signal.SIGKILL
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_run_removes_the_traces_of_the_one_it_took(tmp_path: Path) -> None:
+    traces = tmp_path / "traces"
+    traces.mkdir()
+
+    def no_port(*_: Any) -> Any:
+        raise OSError
+
+    with subprocess.Popen([sys.executable, "-c", "input()", "launch-server"], stdin=subprocess.PIPE) as server:
+        replace(offer(server.pid), key=ThrowAwayKey.new().pem.decode(), traces=str(traces)).write(tmp_path)
+        warm = Warm(BrowserSettings(executable=str(PROGRAM)), tmp_path, lambda _: None)
+        assert asyncio.run(warm.browser(DRIVER, HOSTS, no_port)) is None
+        assert "a port of its https is taken" in warm.refusal
+        assert server.wait(10) == -signal.SIGKILL
+    asyncio.run(warm.close())
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("changed", ["playwright", "executable", "args", "headed", "hosts", "environment"])

@@ -48,6 +48,16 @@ def test_what_cannot_be_done_is_one_document(arguments: tuple[str, ...], words: 
     assert ended(*arguments)[:2] == (1, None)
 
 
+def test_what_reads_line_by_line_gets_one_line(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[tool.harness.services.shop]\ncommand = ["x"]\nhealth = "http://shop.local/"\nhosts = {"shop.local" = 1}\n',
+        "utf-8",
+    )
+    found = CliRunner().invoke(app, ["services", "logs", "--json"])
+    (line,) = found.stdout.splitlines()
+    assert json.loads(line)["error"]["message"].startswith("no log yet: ")
+
+
 def test_a_file_that_cannot_be_had_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "/x/y")

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from harness.cli.main import app
 from harness.history import load_run, save_run
-from tests.unit.history.runs import executions, run
+from tests.unit.history.runs import execution, executions, failed, run
 
 
 @pytest.fixture
@@ -41,6 +41,12 @@ def test_for_programs(shards: Path) -> None:
     assert found["tasks"] == {"passed": 7, "failed": 10, "not_judged": 0, "skipped": 1}
     assert found["merged_from"] == ["20251116T090000-1", "20251116T090000-2"]
     assert (found["output"], found["left_out"]) == ("whole", ["3: there is no such folder"])
+
+
+def test_a_rerun_that_did_not_come_about_has_failed(shards: Path) -> None:
+    save_run(shards / "1", run(parts=(execution(failed("T-1", "STEP_TIMEOUT"), "rerun"),)))
+    counts = {"passed": 0, "failed": 1, "not_judged": 0, "skipped": 0}
+    assert json.loads(merge("1", "--output", "out", "--json").stdout)["tasks"] == counts
 
 
 def test_a_pipe_is_named_and_left_out(shards: Path) -> None:

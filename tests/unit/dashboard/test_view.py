@@ -51,7 +51,17 @@ def test_what_was_cut_off_from_outside_is_counted_and_told_apart() -> None:
         (
             (execution(failed("T-1", "INTERRUPTED")),),
             "interrupted",
-            "Nothing failed so far: 0 of 1 tasks passed, 1 not judged",
+            "1 task, none failed so far, 1 not judged",
+        ),
+        (
+            (execution(record("T-1")), execution(failed("T-2", "WORKER_CRASHED")), skipped("T-3")),
+            "finished",
+            "3 tasks, none failed, 1 not judged, 1 skipped",
+        ),
+        (
+            (execution(failed("T-1", "STEP_TIMEOUT"), "rerun"),),
+            "interrupted",
+            "1 of 1 tasks failed so far, of what looks like one cause",
         ),
         ((skipped("T-1"),), "finished", "All 1 tasks were skipped"),
         ((execution(failed("T-1", "STEP_TIMEOUT")),), "finished", "1 of 1 tasks failed, of what looks like one cause"),

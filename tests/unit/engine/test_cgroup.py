@@ -61,6 +61,12 @@ def test_version_one_whose_path_may_be_that_of_the_host(seen: str) -> None:
     assert share(membership, of(texts)) == Share(3.0, 2 * GIB, GIB + GIB // 2, 4.0)
 
 
+@pytest.mark.parametrize(("path", "cores"), [("/ci..job", 0.5), ("/../other", 1.0)])
+def test_of_a_group_outside_of_what_is_seen_the_root_is_left(path: str, cores: float) -> None:
+    texts = {"ci..job/cpu.max": "50000 100000", "cpu.max": "100000 100000"}
+    assert share(f"0::{path}\n", of(texts)).cores == cores
+
+
 def test_without_a_limit_nothing_is_limited() -> None:
     none = {
         "cpu.max": "max 100000",

@@ -84,15 +84,25 @@ def test_the_session_is_closed_whatever_healing_does() -> None:
     assert theatre.session.closed
 
 
-def test_a_disk_that_does_not_take_what_a_task_left_changes_nothing_of_how_it_ended() -> None:
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            OSError(28, "No space left on device", "errors/T/error_report.json"),
+            "No space left on device; make room on its disk (errors/T/error_report.json)",
+        ),
+        (OSError("it is gone"), "Could not be kept: it is gone; make room on its disk"),
+    ],
+)
+def test_a_disk_that_does_not_take_what_a_task_left_changes_nothing_of_how_it_ended(error: OSError, words: str) -> None:
     theatre = Theatre()
     theatre.session.script = [GONE] * 20
 
     def keep(*_: Any) -> Any:
-        raise OSError(28, "No space left on device", "errors/T/error_report.json")
+        raise error
 
     theatre.archive.keep = keep  # type: ignore[method-assign]
     result = asyncio.run(theatre.play())
     assert (result.failure, result.artifacts) == (GONE, None)
     [warning] = [each for each in result.warnings if each.type == "evidence_not_kept"]
-    assert "No space left on device; make room on its disk (errors/T/error_report.json)" in warning.message
+    assert warning.message.endswith(words)

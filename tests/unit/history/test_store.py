@@ -153,6 +153,12 @@ def test_a_rerun_is_one_point(tmp_path: Path) -> None:
     assert (point.outcome, point.executions, point.started) == ("passed", 2, BEGAN)
 
 
+def test_a_rerun_that_did_not_come_about_has_failed(tmp_path: Path) -> None:
+    save_run(tmp_path, run(parts=[execution(failed("T-1", "STEP_TIMEOUT"), "rerun")]))
+    (point,) = task_points(tmp_path)[nodeid("T-1")]
+    assert (point.outcome, point.code, recent_runs(tmp_path)[0].failed) == ("failed", "STEP_TIMEOUT", 1)
+
+
 @pytest.mark.parametrize(
     ("name", "day"),
     [("last", 3), ("last-1", 2), ("last-3", 0), ("20251102T090000-4712", 1), ("20251103", 2)],

@@ -220,3 +220,22 @@ def test_a_task_costs_little(writer: RunWriter, tmp_path: Path) -> None:
         writer.add(each)
     assert (clock.now() - began) / len(parts) < 0.05
     assert len(load_run(tmp_path).executions) == 100
+
+
+def test_a_run_that_no_task_ran_in_leaves_nothing_beside_it_either(writer: RunWriter, tmp_path: Path) -> None:
+    writer.add(executions()[0])
+    keep_beside(tmp_path, run("20251117T090000-1", []))
+    assert [each.run for each in recent_runs(tmp_path)] == [begun().run]
+
+
+def test_what_cannot_be_removed_is_taken_in_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    keep_beside(tmp_path, run())
+    monkeypatch.setattr(Path, "unlink", refused)
+    before = load_run(tmp_path)
+    with closing(sqlite3.connect(tmp_path / HISTORY)) as database:
+        seen = database.execute("PRAGMA data_version").fetchone()
+        assert load_run(tmp_path) == before
+        assert database.execute("PRAGMA data_version").fetchone() == seen, "another connection has written"

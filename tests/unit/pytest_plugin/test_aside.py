@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import logging
 import sys
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from harness.output import Output, kept_in
-from harness.pytest_plugin.aside import Streams
+from harness.pytest_plugin.aside import Aside, Streams, _Logs
 
 
 def put(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
@@ -72,3 +76,82 @@ def test_a_stream_that_cannot_be_listened_to_is_left_alone(monkeypatch: pytest.M
     with kept_in(Output()):
         sys.stdout.write("at once")
     assert strict.text == "at once"
+
+
+def test_without_capture_it_goes_past_the_stream_of_another_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-s`, and a test that has `capsys`."""
+    start = put(monkeypatch)
+    streams, output = Streams(("stdout",), straight=True), Output()
+    assert "write" not in vars(start)
+    capsys = put(monkeypatch)
+    streams.look()
+    with kept_in(output):
+        print("early")
+        output.turn()
+        print("in its turn")
+    print("another")
+    assert (start.getvalue(), capsys.getvalue()) == ("early\n", "in its turn\nanother\n")
+    streams.end()
+    assert "write" not in vars(capsys)
+
+
+@pytest.fixture
+def heard() -> Iterator[list[logging.LogRecord]]:
+    """What a handler of pytest gets, while records are kept."""
+    found: list[logging.LogRecord] = []
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            self.format(record)
+            found.append(record)
+
+    handler = Handler()
+    logs = _Logs(SimpleNamespace(caplog_handler=handler))
+    logging.getLogger().addHandler(handler)
+    yield found
+    logging.getLogger().removeHandler(handler)
+    logs.end()
+
+
+def test_a_record_says_what_it_said_when_it_was_logged(heard: list[logging.LogRecord]) -> None:
+    output, things = Output(), ["one"]
+    error = ValueError("as it was")
+    with kept_in(output):
+        logging.warning("%s", things)
+        try:
+            raise error
+        except ValueError:
+            logging.exception("broken")
+    things.append("two")
+    error.args = ("another",)
+    assert heard == []
+    output.turn()
+    assert [each.getMessage() for each in heard] == ["['one']", "broken"]
+    assert str(heard[1].exc_text).endswith("ValueError: as it was")
+
+
+def test_a_record_that_cannot_be_formatted_fails_where_it_is_logged(heard: list[logging.LogRecord]) -> None:
+    output = Output()
+    with kept_in(output), pytest.raises(TypeError):
+        logging.warning("%d", "x")
+    assert output.turn() is None
+    assert heard == []
+
+
+def test_the_end_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that breaks off has only its cleanup."""
+    cleanups: list[Callable[[], None]] = []
+    manager = SimpleNamespace(hasplugin=lambda _name: True, getplugin=lambda _name: None)
+    aside = Aside(cast("pytest.Config", SimpleNamespace(
+        pluginmanager=manager, getoption=lambda _name: "fd", add_cleanup=cleanups.append
+    )))  # fmt: skip
+    stream = sys.stdout
+    assert "write" in vars(stream)
+    (end,) = cleanups
+    end()
+    assert "write" not in vars(stream)
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "level", root.level + 1)
+    level = root.level
+    aside.pytest_sessionfinish()
+    assert root.level == level

@@ -18,6 +18,8 @@ from harness.settings import Settings
         ("--password --headed tasks", "--password --headed tasks"),
         ("--base-url=https://me:word@shop.local/x", "--base-url=https://[redacted]@shop.local/x"),
         ("-k hunter2", "-k [redacted]"),
+        ("--browser-endpoint ws://me:pw@a:1/secret,ws://b/x -k a", "--browser-endpoint ws://a:1,ws://b -k a"),
+        ("--browser-endpoint=wss://a/secret?token=1", "--browser-endpoint=wss://a"),
     ],
 )
 def test_arguments(given: str, kept: str) -> None:
@@ -27,3 +29,11 @@ def test_arguments(given: str, kept: str) -> None:
 def test_what_the_environment_and_the_settings_call_secret() -> None:
     redactor = redactor_of(Settings(redact=("4711-.*",)), (), {"SHOP_PASSWORD": "hunter2", "HOME": "/root"})
     assert [*without_secrets(["hunter2", "4711-x", "/root"], redactor)] == ["[redacted]", "[redacted]", "/root"]
+
+
+def test_the_urls_of_browser_endpoints() -> None:
+    urls = ("ws://me:pw@a:1/hidden?token=1", "ws://b/hidden-of-many")
+    redactor = redactor_of(Settings(browser_endpoint=urls), (), {})
+    assert [*without_secrets(["-o", "addopts=ws://a:1/hidden"], redactor)] == ["-o", "addopts=ws://[redacted]"]
+    assert "hidden" not in redactor.text("<ws connecting> ws://me:pw@a:1/hidden?token=1 at /hidden-of-many")
+    assert redactor.text("site-packages/hidden/a.py") == "site-packages/hidden/a.py", "a short path is a word"

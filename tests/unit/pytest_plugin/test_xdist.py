@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gc
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from xdist import newhooks
 
 from harness.pytest_plugin import xdist
 from harness.pytest_plugin.garbage import RARE
-from harness.pytest_plugin.xdist import group_names, tasks_in
+from harness.pytest_plugin.xdist import XdistHooks, group_names, tasks_in
 from tests.unit.spec.files import task, write
 
 CASES = {"goal": "${param.x}", "parametrize": {"x": ["a", "b"]}}
@@ -84,3 +86,27 @@ def test_the_controller_reads_each_file_once(tmp_path: Path, monkeypatch: pytest
     assert list(group_names(tmp_path, asked, read=config.stash[xdist.READ])) == asked
     assert loads == [("T.task.json", True), ("U.task.json", True)]
     assert gc.get_threshold() == usual
+
+
+@pytest.mark.parametrize("answer", [True, None, ValueError()])
+def test_what_a_dead_worker_leaves_goes_on_whatever_another_plugin_says(answer: Any) -> None:
+    """The first one that answers is the last one that is asked (`firstresult`)."""
+    done: list[str] = []
+
+    class Other:
+        @pytest.hookimpl
+        def pytest_handlecrashitem(self) -> Any:
+            done.append("other")
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    manager = pytest.PytestPluginManager()
+    manager.add_hookspecs(newhooks)
+    for plugin in (Other(), XdistHooks()):
+        manager.register(plugin)
+    with pytest.raises(ValueError) if isinstance(answer, Exception) else nullcontext():
+        manager.hook.pytest_handlecrashitem(
+            crashitem="a", report=None, sched=SimpleNamespace(go_on=lambda: done.append("on"))
+        )
+    assert done == ["other", "on"]

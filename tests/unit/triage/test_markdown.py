@@ -37,6 +37,22 @@ def test_what_was_cut_off_from_outside_has_not_failed() -> None:
     assert "not judged: " in section("\n".join(lines), "Failures by cause")[-1]
 
 
+@pytest.mark.parametrize("code", ["WORKER_CRASHED", "INTERRUPTED"])
+def test_a_run_with_a_task_that_is_not_judged_is_not_green(code: str) -> None:
+    parts = [runs.execution(runs.record("A")), runs.execution(runs.failed("B", code))]
+    text = markdown(page(runs.run(parts=parts)))
+    assert text.splitlines()[0] == "## ⚠️ 2 tasks, none failed, 1 not judged"
+    assert section(text, "Tasks that are not judged")
+    assert "Failed tasks" not in text
+
+
+def test_a_rerun_that_did_not_come_about_has_failed() -> None:
+    parts = [runs.execution(runs.failed("A", "STEP_TIMEOUT"), "rerun")]
+    text = markdown(page(runs.run(parts=parts)))
+    assert text.startswith("## ❌ 1 of 1 tasks failed\n\n1 failed in ")
+    assert section(text, "Failed tasks")
+
+
 def test_every_failure_has_its_cause_its_step_its_message_and_what_to_do() -> None:
     text = markdown(page(runs.run()))
     assert len(section(text, "Failures by cause")) == 12

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -20,6 +21,7 @@ from tests.unit.world.conftest import EnvironmentServer
 
 PYTHON = """
 import asyncio
+import threading
 import time
 
 DOCUMENTS = {}
@@ -91,10 +93,14 @@ def leisurely(world):
     return {}
 
 
+HANGS, RELEASED = threading.Event(), threading.Event()
+
+
 def hangs_once(world):
     if world == "hangs":
-        time.sleep(1)
-    return {"world": world}
+        HANGS.set()
+        RELEASED.wait(60)
+    return {"world": world, "released": RELEASED.is_set()}
 """
 
 
@@ -263,8 +269,6 @@ def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    import sys
-
     (tmp_path / "channel_under_test.py").write_text(PYTHON)
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.delitem(sys.modules, "channel_under_test", raising=False)
@@ -322,19 +326,54 @@ def test_python_is_called_once_at_a_time(project: Path, name: str) -> None:
 
 def test_waiting_for_other_calls_of_python_is_not_its_own_time(project: Path) -> None:
     async def act(channels: Channels) -> Any:
-        return await asyncio.gather(*(channels.read("env", "w") for _ in range(4)), return_exceptions=True)
+        return await asyncio.gather(*(channels.read("env", "w") for _ in range(8)), return_exceptions=True)
 
-    assert use(python("leisurely", timeout=0.9), act, project) == [{}] * 4
+    assert use(python("leisurely", timeout=2), act, project) == [{}] * 8
 
 
 def test_python_that_hangs_is_not_waited_for_by_others(project: Path) -> None:
     async def act(channels: Channels) -> Any:
-        first, second = await asyncio.gather(
-            channels.read("env", "hangs"), channels.read("env", "w"), return_exceptions=True
-        )
+        calls = channels.read("env", "hangs"), channels.read("env", "w")
+        first, second = await asyncio.gather(*calls, return_exceptions=True)
+        sys.modules["channel_under_test"].RELEASED.set()
         return type(first).__name__, second
 
-    assert use(python("hangs_once", timeout=0.3), act, project) == ("Failed", {"world": "w"})
+    assert use(python("hangs_once", timeout=2), act, project) == ("Failed", {"world": "w", "released": False})
+
+
+async def given_up(channels: Channels) -> Any:
+    """The module, when a call runs that its caller waits for no more."""
+    await channels.read("env", "w")
+    module: Any = sys.modules["channel_under_test"]
+    call = asyncio.ensure_future(channels.read("env", "hangs"))
+    assert await asyncio.to_thread(module.HANGS.wait, 30)
+    call.cancel()
+    await asyncio.wait([call])
+    return module
+
+
+def test_python_whose_caller_gave_up_is_still_called_once_at_a_time(project: Path) -> None:
+    async def act(channels: Channels) -> Any:
+        module = await given_up(channels)
+        other = asyncio.ensure_future(channels.read("env", "w"))
+        await asyncio.wait([other], timeout=0.2)  # time to do wrong
+        module.RELEASED.set()
+        return await other
+
+    assert use(python("hangs_once", timeout=30), act, project) == {"world": "w", "released": True}
+
+
+def test_python_whose_caller_gave_up_leaves_no_task_behind(project: Path) -> None:
+    """asyncio tells of one that is there when its loop is closed."""
+
+    async def act(channels: Channels) -> Any:
+        module = await given_up(channels)
+        await channels.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        module.RELEASED.set()
+        return left
+
+    assert use(python("hangs_once", timeout=30), act, project) == set()
 
 
 def test_python_that_cannot_be_written(project: Path) -> None:
