@@ -15,21 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.workload import Job, python_text, slug, yaml_text
+from harness.browser.arguments import BASE
 from harness.browser.domains import resolver_rules
 from harness.browser.executable import find
 from harness.settings import BrowserSettings
 
 ROOT = Path(__file__).parents[1]
-FLAGS = (
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-auto-reload",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
-"""Those of the harness, so that every browser is the same."""
 PYPROJECT = """
 [tool.harness.services.demo]
 command = ["{{python}}", "-m", "harness.demo", "--port", "{base}", "--state", ".harness/demo.sqlite3"]
@@ -71,7 +62,7 @@ class Ground:
 
     @property
     def args(self) -> list[str]:
-        return [*FLAGS, f"--host-resolver-rules={resolver_rules(self.hosts, {})}"]
+        return [*BASE, f"--host-resolver-rules={resolver_rules(self.hosts, {})}"]
 
     def folder(self, name: str) -> Path:
         """An empty one."""

@@ -19,7 +19,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.arguments import BASE, host_arguments, unreachable_arguments
 from harness.browser.chromium import Chromium
-from harness.browser.connection import Connection
+from harness.browser.connection import LEAVE_SECONDS, Connection
 from harness.browser.driver import Driver
 from harness.browser.endpoint_failure import down, no_browser_there, not_taken, refusal
 from harness.browser.executable import VARIABLE, find
@@ -91,8 +91,9 @@ class Endpoint:
                 return await self._connected(driver, front)
             return await self._chromium(browser, control, front, own=mark in line)
         except BaseException:
-            with suppress(PlaywrightError):
-                await browser.close()
+            with suppress(PlaywrightError, TimeoutError):  # a server that hangs must not hold up what ended this
+                async with asyncio.timeout(LEAVE_SECONDS):
+                    await browser.close()
             raise
 
     async def _chromium(self, browser: Browser, control: CDPSession, front: TlsFront, *, own: bool) -> Chromium:

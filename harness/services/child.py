@@ -14,6 +14,7 @@ import psutil
 
 from harness.resilience import Clock, Deadline
 from harness.services import leash
+from harness.services.group import gone, members
 from harness.settings import ServiceSettings
 
 GRACE = 3.0
@@ -63,8 +64,10 @@ class Child:
         if not self.ended():
             self._signal(signal.SIGTERM)
             await self.wait(GRACE)
+        left = members(self.pid) if self._process.returncode is None else ()  # until then the group's id is ours
         self._signal(signal.SIGKILL)
         await self._until(lambda: self._process.poll() is not None, KILLED_WITHIN)
+        await gone(left, self._clock, KILLED_WITHIN)  # the leash may be over before its command is
         return self._sweep()
 
     def kill(self) -> None:

@@ -5,20 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Sequence
 
 import psutil
 
-from harness.resilience import Clock, Deadline
+from harness.resilience import Clock
 from harness.services import leash
+from harness.services.group import gone, signal_all
 from harness.services.listener import listening_pid
 
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 KILLED_WITHIN = 2.0
 """Seconds a SIGKILLed process may take to be gone."""
-LOOK = 0.01
-"""Seconds between two looks."""
 
 
 def leash_behind(port: int) -> int | None:
@@ -48,26 +46,7 @@ async def end(pid: int, clock: Clock, *, orderly: bool) -> None:
         # The leash ends when its command is reaped, threads and all: until then the ports may be held.
         all_of_it = (leashed, *processes)
         if orderly:
-            _signal(processes, signal.SIGTERM)
-            await _gone(all_of_it, clock, GRACE)
-        _signal(processes, signal.SIGKILL)
-        await _gone(all_of_it, clock, KILLED_WITHIN)
-
-
-def _signal(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
-    for process in processes:
-        with contextlib.suppress(psutil.Error):
-            process.send_signal(number)
-
-
-async def _gone(processes: Sequence[psutil.Process], clock: Clock, seconds: float) -> None:
-    deadline = Deadline.after(seconds, clock.now())
-    while any(map(_runs, processes)) and deadline.allows(LOOK, clock.now()):
-        await clock.sleep(LOOK)
-
-
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+            signal_all(processes, signal.SIGTERM)
+            await gone(all_of_it, clock, GRACE)
+        signal_all(processes, signal.SIGKILL)
+        await gone(all_of_it, clock, KILLED_WITHIN)

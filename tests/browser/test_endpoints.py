@@ -105,7 +105,10 @@ def test_a_session_does_all_that_it_does_here(run: Any, server: PlaywrightServer
 
 def test_the_next_endpoint_serves_when_the_first_is_dead(run: Any, server: PlaywrightServer, elsewhere: Make) -> None:
     with closed_port() as port:
-        run(elsewhere(f"ws://127.0.0.1:{port}/", server.url).at())
+        stage = elsewhere(f"ws://127.0.0.1:{port}/", server.url)
+        session = run(stage.at())
+    assert session.url.endswith("/")
+    assert server.url.removesuffix("/browsers") in stage.browsers.described
 
 
 def test_all_dead(run: Any, elsewhere: Make) -> None:
