@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import httpcore2
 import pytest
+from playwright.sync_api import Browser, sync_playwright
 
 import harness.cli.main
 import harness.pytest_plugin.ahead
+from harness.browser.executable import find
+from harness.settings import BrowserSettings
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -35,3 +40,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """To look at our own pages with. For a module: while it is there, asyncio runs nothing else in this thread."""
+    with sync_playwright() as playwright:
+        found = find(BrowserSettings(), Path(playwright.chromium.executable_path), os.environ)
+        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield launched
+        launched.close()

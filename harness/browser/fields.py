@@ -29,6 +29,7 @@ FORMS = {
     "range": "a number",
 }
 """What the fields that drop other values take."""
+_SPECIAL = f":scope:is({', '.join(f'input[type={kind}]' for kind in ('password', *FORMS))})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ async def type_text(attempt: Attempt, step: Type) -> Mapping[str, Any]:
     """Replace the content of a field."""
     target, text, url = attempt.locator(step.selector, step.frame), str(step.value), attempt.page.url
     await attempt.act(lambda ms: target.fill(text, timeout=ms, force=step.force))
-    field = await _look(target)
+    field = await _look(target) if await _special(target) else None
     if field is None:
         return {}
     if field.kind == "password":
@@ -77,6 +78,15 @@ async def type_text(attempt: Attempt, step: Type) -> Mapping[str, Any]:
         message = f"{step.selector} does not take {text!r}: it is a field for {field.takes}"
         raise Failed(Failure("INVALID_INPUT", message, details={"field": field.kind, "value": field.value}))
     return {}
+
+
+async def _special(target: Locator) -> bool:
+    """Whether it needs a look. Asked by selector: that is cheap, a function in the page's world is not (`reading`)."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            return bool(await target.first.locator(_SPECIAL).count())
+    except (PlaywrightError, TimeoutError):
+        return False
 
 
 async def _look(target: Locator) -> Field | None:

@@ -12,28 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
-from harness.browser.executable import find
 from harness.reporting.allure_files import write_allure_files
 from harness.reporting.html import Report, Wanted, build_report
 from harness.reporting.npm import ReportError, find_allure
 from harness.reporting.serving import report_server
-from harness.settings import BrowserSettings
 from tests.acceptance.report_run import CONFTEST, TESTS
 
 PROJECT = Path(__file__).parents[2]
 ACTS = "<script>console.log('owned');top.document.title='owned';new Image().src='http://evil.test/'</script>"
 """What a page might say, wherever a report shows it."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = find(BrowserSettings(), Path(playwright.chromium.executable_path), os.environ)
-        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
-from harness.browser.executable import find
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.unit.dashboard.pages import hostile_run, page_of, trend
 from tests.unit.history.runs import execution, many, record, run
 
@@ -54,15 +51,6 @@ CONTRASTS = """() => {
   }
   return { poor, pairs: seen.size };
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = find(BrowserSettings(), Path(playwright.chromium.executable_path), os.environ)
-        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 @pytest.fixture(scope="module")

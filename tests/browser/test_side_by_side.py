@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
-from harness.browser.executable import find
 from harness.reporting.inert import inert
 from harness.reporting.side_by_side import side_by_side
-from harness.settings import BrowserSettings
 
 HOSTILE = (
     "<html><head><style>html{position:fixed;inset:0;contain:none!important;z-index:9;background:red!important}</style>"
     "<style>} } figcaption, .picture{display:none!important} </style></head>"
     "<body><h1 id=shop style='color:rgb(1, 2, 3)'>Shop</h1></body></html>"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        found = find(BrowserSettings(), Path(playwright.chromium.executable_path), os.environ)
-        launched = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield launched
-        launched.close()
 
 
 def test_the_pages_style_stays_in_its_half(browser: Browser, tmp_path: Path) -> None:

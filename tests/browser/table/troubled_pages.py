@@ -5,8 +5,9 @@ from __future__ import annotations
 from tests.browser.site import PAGES
 from tests.browser.stage import SHOP
 
+# A way and back of no whole number of frames: else two of them, before and after the turn, stand at the same place.
 ELEMENTS = """<!doctype html><title>Elements</title>
-<style>#moving{position:relative;animation:m .2s infinite linear alternate}@keyframes m{from{left:0}to{left:400px}}
+<style>#moving{position:relative;animation:m .2317s infinite linear alternate}@keyframes m{from{left:0}to{left:400px}}
 #under{position:relative}#overlay{position:absolute;inset:0;background:#ccc}</style>
 <p id=text>hello</p><p class=dup>one</p><p class=dup>two</p><button class=twin>A</button><button class=twin>B</button>
 <input class=field><input class=field><input type=checkbox class=box><input type=checkbox class=box>
@@ -40,7 +41,7 @@ PROCESSES = """<!doctype html><title>Processes</title><p id=text>hello</p><input
 <button id=loop onclick="while(true){}">Loop</button>
 <button id=later onclick="setTimeout(()=>{while(true){}},700)">Later</button>
 <button id=hoard onclick="const a=[];while(true)a.push(new Array(1e6).fill(a.length))">Hoard</button>
-<button id=slow style="position:relative;animation:m .2s infinite linear alternate">Slow</button>
+<button id=slow style="position:relative;animation:m .2317s infinite linear alternate">Slow</button>
 <style>@keyframes m{from{left:0}to{left:400px}}</style>
 <a id=silent href=/hang>silent</a><a id=parse href=/table/parse>parse</a><a id=spinning href=/table/spinning>spin</a>
 <a id=spare href=/saved>spare</a>"""
