@@ -64,8 +64,9 @@ class Child:
         if not self.ended():
             self._signal(signal.SIGTERM)
             await self.wait(GRACE)
-        left = members(self.pid) if self._process.returncode is None else ()  # until then the group's id is ours
         self._signal(signal.SIGKILL)
+        # Nobody joins a group that was killed; and its id is ours until the leash is reaped.
+        left = members(self.pid) if self._process.returncode is None else ()
         await self._until(lambda: self._process.poll() is not None, KILLED_WITHIN)
         await gone(left, self._clock, KILLED_WITHIN)  # the leash may be over before its command is
         return self._sweep()

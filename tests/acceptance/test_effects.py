@@ -298,7 +298,7 @@ class Kiosk(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         body = b"""<form method=post action=/order><button id=buy disabled>Buy</button></form>
-        <script>setTimeout(() => buy.disabled = false, 2500)</script>"""
+        <script>setTimeout(() => buy.disabled = false, 5500)</script>"""
         self.send_response(200)
         self.send_header("Content-Type", "text/html")
         self.send_header("Content-Length", str(len(body)))
@@ -331,7 +331,7 @@ def test_an_act_that_could_not_be_done_is_tried_again_and_one_that_was_done_is_n
     project: Project, kiosk: tuple[str, list[str]]
 ) -> None:
     url, orders = kiosk
-    buy = {"act": "submit", "selector": "#buy", "timeout": 1.5}
+    buy = {"act": "submit", "selector": "#buy", "timeout": 4}
     project.task(
         "A-1",
         steps=[{"act": "open", "url": url}, buy],

@@ -239,6 +239,7 @@ def test_a_session_that_the_server_dropped(run: Any, stage: Stage, shop: Shop, a
         await passed(session, {"act": "wait", "selector": "#cart"})
         shop.open = False
         await passed(session, {"act": "open", "url": f"{HOST}{path}"})
+        await passed(session, {"act": "wait", "selector": "input[type=password]"})  # some show it by a script
         failure = await _missing(session, act, "#cart")
         shown = session.url
         assert (failure.code, failure.effect, failure.selector) == ("SESSION_LOST", Effect.NONE, "#cart")

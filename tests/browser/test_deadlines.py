@@ -13,7 +13,7 @@ import pytest
 from harness.browser import PlaywrightSession
 from harness.browser.dialogs import DIALOGS
 from harness.failure import Effect, Failed, Failure
-from tests.browser.moments import LOADED, hung
+from tests.browser.moments import LOADED, hung, stretched
 from tests.browser.processes import gone, signal_tree
 from tests.browser.stage import SHOP, Stage, failed, passed
 
@@ -37,7 +37,8 @@ def at_most(seconds: float) -> Iterator[None]:
     assert spent <= seconds + OVERSHOOT + LOADED
 
 
-async def timed(session: PlaywrightSession, step: dict[str, Any], within: float = 0.5) -> Failure:
+async def timed(session: PlaywrightSession, step: dict[str, Any], within: float | None = None) -> Failure:
+    within = stretched(0.5) if within is None else within
     with at_most(within):
         return await failed(session, step, within=within, patience=within)
 

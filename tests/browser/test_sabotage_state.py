@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from playwright.async_api import Page
 
 from harness.failure import Failure
+from tests.browser.moments import COMES_WITHIN
 from tests.browser.stage import OTHER, SHOP, Stage, passed
 from tests.browser.striking import strike
 
@@ -20,6 +24,14 @@ KEEP = """async () => {
 }"""
 KEPT = "async () => [localStorage.length, sessionStorage.length, (await indexedDB.databases()).length]"
 HOURS = 48 * 3600
+
+
+async def _asked(page: Page, script: str) -> Any:
+    """Once more when there is no answer: Chromium's IndexedDB was seen to give none on an overloaded machine."""
+    for _ in range(2):
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(page.evaluate(script), COMES_WITHIN)
+    return await page.evaluate(script)
 
 
 def test_a_session_that_expires(run: Any, stage: Stage) -> None:
@@ -41,10 +53,10 @@ def test_storage_that_is_cleared(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/saved")
         page = session._tab.page
-        await page.evaluate(KEEP)
-        assert await page.evaluate(KEPT) == [1, 1, 1]
+        await _asked(page, KEEP)
+        assert await _asked(page, KEPT) == [1, 1, 1]
         struck = await strike(session, kind="storage_cleared")
-        assert await page.evaluate(KEPT) == [0, 0, 0]
+        assert await _asked(page, KEPT) == [0, 0, 0]
         assert struck.count == 1
         assert (await strike(session, kind="storage_cleared")).count == 0, "nothing was left"
 
