@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
@@ -27,9 +28,7 @@ _READ = """
 }
 """
 _TEXT_OF = "e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName) ? e.value : e.innerText ?? e.textContent"
-_FIELD = ":scope:is(input, textarea, select)"
-_NO_TEXT = "not an HTMLElement"
-"""What Playwright says of a drawing (SVG), which has no `innerText`."""
+_NO_FIELD = ":scope:not(input, textarea, select)"
 _REPLACED = re.compile(r"Execution context was destroyed|page is navigating")
 ELEMENT_FUNCTIONS = frozenset({"exists", "text", "value", "attr", "count", "visible"})
 
@@ -63,17 +62,25 @@ async def read_between_pages(page: Page, function: str, selector: str | None, na
 async def text_of(locator: Locator, until: Deadline, clock: Clock) -> str:
     """Text of the first match, or the value of a field; waits for it until then.
 
-    Asked by Playwright's own functions: a function of ours runs in the page's world, for which Playwright would build
-    its script once more in each document (20 ms).
+    Asked by Playwright's own functions, two at a time: a function of ours runs in the page's world, for which
+    Playwright would build its script once more in each document (20 ms).
     """
-    left = max(until.left(clock.now()), LEAST_SECONDS)
-    try:
-        text = await locator.first.inner_text(timeout=left * 1000)
-    except PlaywrightError as error:
-        if _NO_TEXT not in error.message:
-            raise
-    else:  # a field shows nothing that is text, or its options
-        if text and not await locator.first.locator(_FIELD).count():
-            return text
-    left = max(until.left(clock.now()), LEAST_SECONDS)
-    return str(await locator.first.evaluate(_TEXT_OF, timeout=left * 1000))
+    first = locator.first
+    text, plain = await asyncio.gather(
+        first.inner_text(timeout=_ms(until, clock)), first.locator(_NO_FIELD).count(), return_exceptions=True
+    )
+    if isinstance(text, str) and text and plain == 1:
+        return text
+    if isinstance(text, BaseException) and not _is_drawing(text):
+        raise text
+    # A field shows no text, or its options; or it came while it was looked at.
+    return str(await first.evaluate(_TEXT_OF, timeout=_ms(until, clock)))
+
+
+def _ms(until: Deadline, clock: Clock) -> float:
+    return 1000 * max(until.left(clock.now()), LEAST_SECONDS)
+
+
+def _is_drawing(error: BaseException) -> bool:
+    """SVG has no `innerText`, and Playwright says so."""
+    return isinstance(error, PlaywrightError) and "not an HTMLElement" in error.message
