@@ -177,6 +177,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     if call.when == "call" and (record := item.stash.get(RECORD, None)):
         report.taskspec = record.model_dump(mode="json")
         add_properties(item, record)
+    if call.when == "teardown" and RECORD in item.stash:
+        del item.stash[RECORD]  # pytest keeps the items to the end of the run
     if call.when == "call" and report.skipped and isinstance(item, TaskItem):
         report.taskspec_skipped = item.loaded.spec.task_id
     return report

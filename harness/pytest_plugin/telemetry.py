@@ -61,7 +61,7 @@ class RunTelemetry:
         self._tail = Tail(self._events, state.run_id)
         self._allure = AllureEvents()
         self._terminal = TerminalLines(config, state.progress)
-        self._records: dict[str, TaskRecord] = {}
+        self._records: dict[str, dict[str, Any]] = {}
         """Node id -> what became of the task; of several attempts (`--reruns`) the last."""
         self._notes: dict[str, str] = {}
         self.tally = Tally(self.emit)
@@ -151,7 +151,7 @@ class RunTelemetry:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """The controller looks at what its workers wrote since: thresholds and long waits are told at once."""
         if document := getattr(report, "taskspec", None):
-            self._records[report.nodeid] = TaskRecord.model_validate(document)
+            self._records[report.nodeid] = document  # as it is: pytest keeps it too, and a second one would be dear
         self._follow()
 
     def _follow(self) -> None:
@@ -174,7 +174,8 @@ class RunTelemetry:
             output.workeroutput[OUTPUT] = self._stream.problems
         else:
             self._follow()
-            self._write([*self._records.values(), *self._state.interrupted])
+            records = map(TaskRecord.model_validate, self._records.values())
+            self._write([*records, *self._state.interrupted])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:

@@ -476,3 +476,23 @@ def test_reruns_keep_the_evidence_of_each_attempt(project: Project) -> None:
     assert "1 failed" in next(line for line in result.outlines if line.startswith("tasks:"))
     kept = list(Path(project.path / "errors").rglob("error_report.json"))
     assert len(kept) == 2
+
+
+def test_a_record_is_kept_once(project: Project) -> None:
+    """pytest keeps items and reports to the end: in a long run, each further copy of a record would be dear."""
+    project.task("A-1")
+    project.task("A-2")
+    project.pytester.makeconftest(
+        """
+        import gc, pytest
+        from harness.reporting.task_record import TaskRecord
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionfinish(session):
+            gc.collect()
+            kept = [each for each in gc.get_objects() if type(each) is TaskRecord]
+            print("records:", len(kept), "of", len(session.items))
+        """
+    )
+    result = project.run("-s")
+    result.stdout.fnmatch_lines(["*records: 0 of 2*", "tasks: 2: 2 completed"])
