@@ -23,7 +23,7 @@ import psutil
 
 from harness.browser.arguments import host_arguments
 from harness.browser.certificate import ThrowAwayKey
-from harness.browser.chromium import kill_tree
+from harness.browser.chromium import end_tree
 from harness.browser.driver import own_executable
 from harness.browser.launch_failure import last_words, sandboxing_failed
 from harness.browser.sandbox import no_sandbox_reason
@@ -149,7 +149,7 @@ class Keeping:
             (self._folder / OFFER).unlink(missing_ok=True)
         for process in [*_children(), *started.family]:
             if process.is_running():
-                kill_tree(process.pid)
+                end_tree(process.pid)
         shutil.rmtree(started.temp, ignore_errors=True)
         if own or not started.offered:
             shutil.rmtree(started.traces, ignore_errors=True)

@@ -76,9 +76,9 @@ class Keeper:
         """End and remove all that a keeper that has ended left behind."""
         server = self.server()
         if server is not None and server.alive:
-            from harness.browser.chromium import kill_tree  # Playwright is loaded only when there is one to end
+            from harness.browser.chromium import end_tree  # Playwright is loaded only when there is one to end
 
-            kill_tree(server.pid)
+            end_tree(server.pid)
         temp = Path(str(kept_in(self.folder).get("temp") or "."))
         if temp.name.startswith(TEMP):
             shutil.rmtree(temp, ignore_errors=True)
