@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PROJECT = Path(__file__).resolve().parent.parent
-PARALLEL = ("-n", "3", "--dist", "loadfile")
-"""Whole files at a time: some share what is dear to make. Three keep two cores busy, since tests of deadlines wait."""
+SUITE = ("-n", "3", "--dist", "loadfile", "--rerun-show-tracebacks")
+"""Whole files at a time: some share what is dear to make. Three keep two cores busy, since tests of deadlines wait. Some
+tests run once more when they fail (tests/conftest.py): nothing of that is kept quiet.
+"""
 CHECKS: tuple[tuple[str, ...], ...] = (
     ("ruff", "check"),
     ("ruff", "format", "--check"),
@@ -94,7 +96,7 @@ def run_tasks(venv: Path, pytest_arguments: Sequence[str]) -> int:
 
 
 def run_tests(venv: Path, pytest_arguments: Sequence[str]) -> int:
-    for command in (*CHECKS, ("pytest", "tests/", *PARALLEL, *pytest_arguments)):
+    for command in (*CHECKS, ("pytest", "tests/", *SUITE, *pytest_arguments)):
         line = " ".join(command)
         say(line)
         code = in_environment(venv, command)

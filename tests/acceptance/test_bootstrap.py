@@ -89,7 +89,7 @@ def test_the_suite_comes_last(tmp_path: Path, venv: Path) -> None:
     assert command.run_tests(venv, ("-x",)) == 1
     assert (tmp_path / "calls").read_text().splitlines()[-2:] == [
         "lint-imports ",
-        f"pytest tests/ {' '.join(command.PARALLEL)} -x",
+        f"pytest tests/ {' '.join(command.SUITE)} -x",
     ]
 
 
