@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 PROJECT = Path(__file__).resolve().parent.parent
-SUITE = ("-n", "3", "--dist", "loadfile", "--rerun-show-tracebacks")
-"""Whole files at a time: some share what is dear to make. Three keep two cores busy, since tests of deadlines wait.
+SUITE = ("-n", "4", "--dist", "loadfile", "--rerun-show-tracebacks")
+"""Whole files at a time: some share what is dear to make. Four keep two cores busy, since tests of deadlines wait.
 Some tests run once more when they fail (tests/conftest.py): nothing of that is kept quiet.
 """
 CHECKS: tuple[tuple[str, ...], ...] = (
