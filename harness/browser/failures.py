@@ -62,6 +62,8 @@ async def failure_of(error: Exception, scene: Scene) -> Failure:
     failure = await lost(text, scene) or await aborted(text, scene)
     if failure is None and isinstance(error, TimeoutError):
         failure = await _explained(await unanswered(scene), scene)
+        if login := await session_lost(failure, scene):
+            failure = replace(login, effect=failure.effect, tainted=True)
     if failure is None:
         failure = await _live(error, text, scene)
         failure = strayed_page(scene, failure.effect) or refused_page(failure, scene) or failure

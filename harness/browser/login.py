@@ -93,10 +93,10 @@ class Form:
 
 
 async def session_lost(failure: Failure, scene: Scene) -> Failure | None:
-    """SESSION_LOST in place of a missing element, when the page is evidence for it. About PROBE_SECONDS at most."""
+    """SESSION_LOST in place of a missing element, when the page is evidence for it. Asks as long as can be afforded."""
     if not missing(failure, scene) or host_of(scene.page.url) not in {host_of(f"//{entry}") for entry in scene.logins}:
         return None
-    form = await _form(scene, failure.code)
+    form = await _form(scene, failure.code, max(PROBE_SECONDS, scene.look))
     if form is None or not is_login(form, scene.page.url, scene.logins):
         return None
     exchanges, url = scene.watch.exchanges, scene.page.url
@@ -115,10 +115,10 @@ def missing(failure: Failure, scene: Scene) -> bool:
     return failure.code in ("ELEMENT_NOT_FOUND", "FRAME_NOT_FOUND", "ELEMENT_HIDDEN")
 
 
-async def _form(scene: Scene, code: str) -> Form | None:
+async def _form(scene: Scene, code: str, seconds: float) -> Form | None:
     """The page's login form; None when there is none, when the step is about it, or when the page does not answer."""
     try:
-        async with asyncio.timeout(PROBE_SECONDS):
+        async with asyncio.timeout(seconds):
             answer = await scene.page.locator("input[type=password]").evaluate_all(_FORM)
             if answer is None or code == "FRAME_NOT_FOUND" or scene.selector is None:
                 return form_of(answer)

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from harness.browser import PlaywrightSession
+from harness.browser.actions import ACTIONS
 from harness.failure import Effect, Failure, Passed
+from harness.spec.steps import Click
 from tests.browser.hosts import Answer, Asked, Host, to
 from tests.browser.moments import stretched
 from tests.browser.stage import SHOP, Stage, failed, passed, perform
@@ -263,6 +265,27 @@ def test_a_click_that_lands_on_the_login(run: Any, stage: Stage, shop: Shop) -> 
         assert (missing_frame.code, missing_frame.details["missing"]) == ("SESSION_LOST", "#shop")
         hidden = await failed(session, {"act": "click", "selector": "#hint"})
         assert hidden.code == "ELEMENT_HIDDEN"  # a part of the login form itself
+
+    run(body())
+
+
+def test_an_act_that_had_to_be_ended_at_the_login(
+    run: Any, stage: Stage, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine so busy that Playwright's own timeout comes too late."""
+
+    async def late(*_: Any) -> Any:
+        await asyncio.sleep(60)
+
+    async def body() -> None:
+        session = await at(stage, shop, "/")
+        await log_in(session)
+        shop.open = False
+        await passed(session, {"act": "open", "url": f"{HOST}/cart"})
+        monkeypatch.setitem(ACTIONS, Click, late)
+        failure = await failed(session, {"act": "click", "selector": "#more"})
+        assert (failure.code, failure.tainted) == ("SESSION_LOST", True)
+        assert failure.details["instead_of"] == "ELEMENT_NOT_FOUND"
 
     run(body())
 
