@@ -28,6 +28,7 @@ _READ = """
 }
 """
 _TEXT_OF = "e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName) ? e.value : e.innerText ?? e.textContent"
+_FIELD = ":scope:is(input, textarea, select)"
 _NO_FIELD = ":scope:not(input, textarea, select)"
 _REPLACED = re.compile(r"Execution context was destroyed|page is navigating")
 ELEMENT_FUNCTIONS = frozenset({"exists", "text", "value", "attr", "count", "visible"})
@@ -43,7 +44,8 @@ async def read_page(page: Page, function: str, selector: str | None, name: str |
         raise ValueError(f"no such page function: {function}")
     found = page.locator(selector)
     if function in ("exists", "count"):
-        count = await found.count()
+        # Playwright says 0 of a page that is being replaced: only a function of ours is told that it is.
+        count = await found.count() or await found.evaluate_all("matches => matches.length")
         return count > 0 if function == "exists" else count
     return await found.evaluate_all(_READ, [function, name])
 
@@ -69,11 +71,12 @@ async def text_of(locator: Locator, until: Deadline, clock: Clock) -> str:
     text, plain = await asyncio.gather(
         first.inner_text(timeout=_ms(until, clock)), first.locator(_NO_FIELD).count(), return_exceptions=True
     )
-    if isinstance(text, str) and text and plain == 1:
+    if isinstance(text, BaseException):
+        if not _is_drawing(text):
+            raise text
+    # What came while it was looked at, or is gone since, was no plain element then; and it was read.
+    elif text and (plain == 1 or not await first.locator(_FIELD).count()):
         return text
-    if isinstance(text, BaseException) and not _is_drawing(text):
-        raise text
-    # A field shows no text, or its options; or it came while it was looked at.
     return str(await first.evaluate(_TEXT_OF, timeout=_ms(until, clock)))
 
 

@@ -111,6 +111,9 @@ PAGES = {
     "/widgets": WIDGETS,
     "/windows": WINDOWS,
     "/files": FILES,
+    "/reloading": "<title>Reloading</title><p id=x>x</p><script>setTimeout(()=>location.reload(),120)</script>",
+    "/late": """<title>Late</title><script>setTimeout(() => document.body.innerHTML =
+        '<select id=town><option>Paris<option selected>Lyon</select><p id=plain>told</p>', 400)</script>""",
     "/giving": "<title>Giving</title><script>setTimeout(()=>{location.href='/report.csv'},100)</script>",
     "/closer": "<title>Closer</title><button id=close onclick=\"opener.document.querySelector('h1').textContent='told';"
     'window.close()">Close</button>',

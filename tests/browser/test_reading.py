@@ -1,0 +1,42 @@
+"""Reading a page while it changes: what is read was so on one of its pages."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.browser.stage import Stage
+
+pytestmark = pytest.mark.filterwarnings("default")
+SECONDS = 3.0
+
+
+def test_what_every_page_has_is_there_while_they_replace_each_other(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/reloading")
+        began, answers = time.monotonic(), set()
+        while time.monotonic() - began < SECONDS:
+            answers.add((await session.read("exists", "#x", None, 5), await session.read("count", "#x", None, 5)))
+        assert answers == {(True, 1)}
+
+    run(body())
+
+
+def test_what_is_not_there(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/late")
+        assert await session.read("exists", "#never", None, 5) is False
+        assert await session.read("count", "#never", None, 5) == 0
+
+    run(body())
+
+
+@pytest.mark.parametrize(("selector", "text"), [("#town", "Lyon"), ("#plain", "told")])
+def test_what_comes_late_is_read_for_what_it_is(run: Any, stage: Stage, selector: str, text: str) -> None:
+    async def body() -> None:
+        session = await stage.at("/late")
+        assert await session.text(selector, None, 10) == text
+
+    run(body())
