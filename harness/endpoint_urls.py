@@ -11,26 +11,31 @@ VARIABLE = "HARNESS_BROWSER_ENDPOINT"
 _PARTS = re.compile(r"(?P<scheme>[^:/?#]+://|)(?P<login>[^/?#]*@|)(?P<host>[^/?#]*)(?P<path>[^?#]*)(?P<query>.*)", re.S)
 """Of any text, also one that is no URL."""
 _LONG = 12
-"""Letters of a path that nobody guesses."""
+"""Letters of what nobody guesses."""
+_TOLD = 4
+"""Letters of what is a secret because it stands where one is expected."""
+_USUAL = {"ws://": ":80", "wss://": ":443"}
+"""Ports that need not be written."""
 
 
 def checked(urls: Sequence[str]) -> tuple[str, ...]:
     """URLs of browser endpoints as they stand; ValueError for one that is none, or is there twice."""
-    for url in urls:
+    for number, url in enumerate(urls, 1):
         try:
             parts = urlsplit(url)
             whole = parts.scheme in ("ws", "wss") and bool(parts.hostname) and parts.port != 0
         except ValueError:  # the port is none
             whole = False
         if not whole:
-            raise ValueError(f"{shown(url)!r} is no browser endpoint: expected ws://HOST:PORT/PATH or wss://HOST/PATH")
+            which = f"{shown(url)!r} (URL {number} of {len(urls)})"
+            raise ValueError(f"{which} is no browser endpoint: expected ws://HOST:PORT/PATH or wss://HOST/PATH")
     if twice := next((url for url in urls if urls.count(url) > 1), None):
         raise ValueError(f"{shown(twice)!r} is there twice: name each browser endpoint once")
     return tuple(urls)
 
 
 def split(text: str) -> tuple[str, ...]:
-    """`URL,URL`, as an option and the variable have it; ValueError for what is no endpoint."""
+    """`URL,URL`, as an option and the variable have it; ValueError for what is no endpoint. No comma is part of one."""
     urls = tuple(url.strip() for url in text.split(",") if url.strip())
     if not urls:
         raise ValueError("expected a URL such as ws://127.0.0.1:3000/, found none")
@@ -46,8 +51,10 @@ def of_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def shown(url: str) -> str:
-    """Without path and user, which may be secrets; a mistyped URL, too."""
+    """Without path and user, which may be secrets. Of a mistyped one, where they may stand anywhere: its scheme."""
     parts = _parts(url)
+    if not parts["scheme"] or "@" in parts["path"] + parts["query"]:
+        return parts["scheme"] + "..."
     return parts["scheme"] + parts["host"]
 
 
@@ -63,14 +70,20 @@ def names(urls: Sequence[str]) -> tuple[str, ...]:
 def secrets(urls: Sequence[str]) -> Iterator[str]:
     """What may open them to others: path, query and user.
 
-    A short path counts only behind its host: `/playwright` alone stands in every stack trace.
+    What is short counts only beside its host or name: `/playwright` and `admin` stand in many pages and stack traces.
     """
     for parts in map(_parts, urls):
-        login, path = parts["login"].removesuffix("@"), parts["path"]
-        behind = parts["host"] + path if path.strip("/") else ""
-        alone = path if len(path) >= _LONG else ""
-        found = (behind, alone, parts["query"][1:], login, login.partition(":")[2])
-        yield from filter(None, found)
+        login, path, query = parts["login"].removesuffix("@"), parts["path"], parts["query"]
+        hosts = {parts["host"], parts["host"].removesuffix(_USUAL.get(parts["scheme"].lower(), ""))}
+        yield from (host + path for host in sorted(hosts) if path.strip("/"))
+        yield from (f"{host}{path}{query}" for host in sorted(hosts) if query)
+        pairs = [pair.partition("=") for pair in query[1:].split("&")]
+        yield from ("".join(pair) for pair in pairs if len(pair[2]) >= _TOLD)
+        yield from (login,) if ":" in login else ()
+        password = login.partition(":")[2]
+        yield from (password,) if len(password) >= _TOLD else ()
+        alone = (*path.split("/"), *(value for _, _, value in pairs), login)
+        yield from (part for part in alone if len(part) >= _LONG)
 
 
 def _parts(url: str) -> dict[str, str]:

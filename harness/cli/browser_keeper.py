@@ -57,6 +57,7 @@ class Started:
     offered: bool = False
     family: Sequence[psutil.Process] = ()
     """Those below the server, once the browser runs: they are not below it any more when it was killed."""
+    telling: asyncio.Task[None] | None = None
 
 
 class Keeping:
@@ -135,7 +136,9 @@ class Keeping:
             server = await _server(file, temp)
             self._started.server = server.pid
             self._say("starting", self._started)  # from here on it can be ended by others, too
-            return await _address(server)
+            said = await _address(server)
+            self._started.telling = asyncio.create_task(_told(server))
+            return said
         finally:
             file.unlink(missing_ok=True)
 
@@ -180,6 +183,14 @@ async def _address(server: asyncio.subprocess.Process) -> str:
                 said.append(line)
                 sys.stderr.write(line)
     return "".join(said)
+
+
+async def _told(server: asyncio.subprocess.Process) -> None:
+    """What it says later goes to the log, too: nobody else reads it, and a full pipe would stop the server."""
+    assert server.stdout is not None
+    while said := await server.stdout.read(LONGEST_LINE):
+        sys.stderr.write(said.decode(errors="replace"))
+        sys.stderr.flush()
 
 
 def _reason(said: str) -> str:

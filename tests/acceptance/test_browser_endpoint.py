@@ -117,7 +117,10 @@ def test_what_is_no_endpoint_is_refused_at_once(project: Project) -> None:
     project.task("A-1")
     result = project.run("--browser-endpoint", "http://127.0.0.1:3000")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "'http://127.0.0.1:3000' is no browser endpoint: expected ws://HOST:PORT/PATH" in result.stderr.str()
+    assert (
+        "'http://127.0.0.1:3000' (URL 1 of 1) is no browser endpoint: expected ws://HOST:PORT/PATH"
+        in result.stderr.str()
+    )
 
 
 def test_a_task_whose_fault_needs_a_process_here_is_refused_before_it_runs(

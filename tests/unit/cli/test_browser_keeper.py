@@ -68,3 +68,25 @@ def test_without_a_sandbox_when_it_cannot_be_had(keeping: Keeping, monkeypatch: 
     assert asked == [True, False]
     keeping.withdraw()
     assert [path.name for path in keeping._folder.iterdir()] == ["kept.json"]
+
+
+def test_what_the_server_says_later_is_logged_and_holds_it_up_by_no_full_pipe(
+    keeping: Keeping, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = "import sys; print('ws://127.0.0.1:1/secret', flush=True); print('x' * 5_000_000); print('last words')"
+
+    async def server(_: Path, __: Path) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=asyncio.subprocess.PIPE)
+
+    async def main() -> None:
+        assert await keeping._launched() == "ws://127.0.0.1:1/secret"
+        assert keeping._started is not None
+        assert keeping._started.telling is not None
+        async with asyncio.timeout(30):
+            await keeping._started.telling
+
+    monkeypatch.setattr(browser_keeper, "_server", server)
+    asyncio.run(main())
+    logged = capsys.readouterr().err
+    assert logged.endswith("last words\n")
+    assert "secret" not in logged
