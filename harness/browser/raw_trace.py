@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import zipfile
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,9 +48,20 @@ class RawTrace:
         return True
 
     def discard(self) -> None:
-        """Delete what belongs to this trace alone; its bodies may be those of others, too."""
+        """Delete what belongs to this trace alone, its pictures too; its bodies may be those of others.
+
+        Of a browser that was killed, the driver may write some more afterwards: it is deleted with the next ones.
+        """
+        for raw in (*_lately, self):
+            raw._delete()
+        _lately.append(self)
+
+    def _delete(self) -> None:
         if self.folder is None:
             return
+        for name in set(_PART.findall(self._read(".trace"))):
+            if name.startswith(b"screencast/"):
+                (self.folder / name.decode()).unlink(missing_ok=True)
         for path in self.folder.glob(f"{self.name}[.-]*"):
             path.unlink(missing_ok=True)
 
@@ -65,6 +77,10 @@ class RawTrace:
             if path.is_file() and path.stat().st_size <= room:
                 room -= path.stat().st_size
                 yield name, path
+
+
+_lately: deque[RawTrace] = deque(maxlen=8)
+"""Those that were discarded last."""
 
 
 def whole_lines(data: bytes) -> bytes:

@@ -54,6 +54,22 @@ def test_only_its_own_files_are_deleted(raw: RawTrace) -> None:
     assert [path.name for path in raw.folder.glob("tab-*")] == [f"{other.name}.trace"]
 
 
+def test_its_pictures_are_deleted_and_not_the_bodies_which_may_be_shared(raw: RawTrace) -> None:
+    assert raw.folder is not None
+    (raw.folder / "screencast" / "page@2-2.jpeg").write_text("of another")
+    raw.discard()
+    left = {path.relative_to(raw.folder).as_posix() for path in raw.folder.rglob("*.*")}
+    assert left == {"screencast/page@2-2.jpeg", "resources/ab.html", "resources/of-another.html"}
+
+
+def test_what_the_driver_writes_afterwards_goes_with_the_next(raw: RawTrace) -> None:
+    assert raw.folder is not None
+    raw.discard()
+    (raw.folder / f"{raw.name}.trace").write_text("{}\n")
+    RawTrace.new(raw.folder).discard()
+    assert list(raw.folder.glob("tab-*")) == []
+
+
 @pytest.mark.parametrize(
     ("data", "kept"),
     [(b"", b""), (b'{"a":1', b""), (b'{"a":1}\n{"b"', b'{"a":1}\n'), (b'{"a":1}\n', b'{"a":1}\n'), (b"{}", b"{}\n")],
