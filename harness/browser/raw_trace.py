@@ -37,7 +37,7 @@ class RawTrace:
 
     def pack(self, target: Path) -> bool:
         """Make `target` the zip that Playwright would have made, as far as it had written. Whether it had."""
-        trace, network = whole_lines(self._read(".trace")), whole_lines(self._read(".network"))
+        trace, network = whole_lines(self.read(".trace")), whole_lines(self.read(".network"))
         if not trace:
             return False
         with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as made:
@@ -53,19 +53,11 @@ class RawTrace:
         Of a browser that was killed, the driver may write some more afterwards: it is deleted with the next ones.
         """
         for raw in (*_lately, self):
-            raw._delete()
+            _delete(raw)
         _lately.append(self)
 
-    def _delete(self) -> None:
-        if self.folder is None:
-            return
-        for name in set(_PART.findall(self._read(".trace"))):
-            if name.startswith(b"screencast/"):
-                (self.folder / name.decode()).unlink(missing_ok=True)
-        for path in self.folder.glob(f"{self.name}[.-]*"):
-            path.unlink(missing_ok=True)
-
-    def _read(self, suffix: str) -> bytes:
+    def read(self, suffix: str) -> bytes:
+        """`.trace` or `.network` as it is now; empty when there is none."""
         path = self.folder and self.folder / f"{self.name}{suffix}"
         return path.read_bytes() if path and path.is_file() else b""
 
@@ -81,6 +73,16 @@ class RawTrace:
 
 _lately: deque[RawTrace] = deque(maxlen=8)
 """Those that were discarded last."""
+
+
+def _delete(raw: RawTrace) -> None:
+    if raw.folder is None:
+        return
+    for name in set(_PART.findall(raw.read(".trace"))):
+        if name.startswith(b"screencast/"):
+            (raw.folder / name.decode()).unlink(missing_ok=True)
+    for path in raw.folder.glob(f"{raw.name}[.-]*"):
+        path.unlink(missing_ok=True)
 
 
 def whole_lines(data: bytes) -> bytes:
