@@ -82,7 +82,7 @@ def secrets(urls: Sequence[str]) -> Iterator[str]:
         yield from (login,) if ":" in login else ()
         password = login.partition(":")[2]
         yield from (password,) if len(password) >= _TOLD else ()
-        alone = (*path.split("/"), *(value for _, _, value in pairs), login)
+        alone = (*path.split("/"), *(value or name for name, _, value in pairs), login)
         yield from (part for part in alone if len(part) >= _LONG)
 
 

@@ -35,7 +35,10 @@ ELEMENT_FUNCTIONS = frozenset({"exists", "text", "value", "attr", "count", "visi
 
 
 async def read_page(page: Page, function: str, selector: str | None, name: str | None) -> Any:
-    """One page function, now: one call to the page. A missing element is None (`count` 0, `exists` false)."""
+    """One page function, now: one call to the page, a second one before an element is said to be missing.
+
+    A missing element is None (`count` 0, `exists` false). Raises what Playwright raises.
+    """
     if function == "url":
         return page.url
     if function == "title":

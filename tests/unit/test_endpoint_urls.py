@@ -56,6 +56,7 @@ def test_names_hold_no_secret_and_tell_them_apart() -> None:
             "wss://ci?token=0123456789abcdef",
             {"ci?token=0123456789abcdef", "token=0123456789abcdef", "0123456789abcdef"},
         ),
+        ("wss://ci?0123456789ab", {"ci?0123456789ab", "0123456789ab"}),
         ("wss://ci:443/x", {"ci:443/x", "ci/x"}),
     ],
 )
