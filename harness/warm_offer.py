@@ -20,6 +20,8 @@ KEEPER = "harness.cli.browser_keeper"
 """The module that runs as its keeper."""
 KEPT = "kept.json"
 """Who keeps one."""
+TEMP = "taskspec-kept-"
+"""How the temporary folder of a kept browser begins. It is not below the project: sockets need short paths."""
 
 
 def write_private(file: Path, document: Mapping[str, Any]) -> None:
@@ -50,6 +52,8 @@ class Offer:
     ports: Mapping[str, int]
     """Host -> the port of its https."""
     traces: str
+    temp: str
+    """What the browser keeps while it lives, below the folder for temporary files."""
     server: int
     """The process that answers at the URL, whose child the browser is."""
     fits: Mapping[str, Any]

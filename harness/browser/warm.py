@@ -23,7 +23,7 @@ from harness.browser.executable import find
 from harness.browser.tls import TlsFront
 from harness.failure import Failed
 from harness.settings import BrowserSettings
-from harness.warm_offer import KEEPER, OFFER, Offer, kept_in
+from harness.warm_offer import KEEPER, OFFER, TEMP, Offer, kept_in
 
 CONNECT_SECONDS = 15.0
 SEEN_BY_CHROMIUM = ("TZ", "LANG", "LANGUAGE", "DISPLAY", "WAYLAND_DISPLAY", "HOME", "LD_LIBRARY_PATH", "LD_PRELOAD")
@@ -83,7 +83,7 @@ class Warm:
         """Why it was not taken; empty when there is none."""
         self.described = ""
         """Of the one that was taken: its sandbox."""
-        self._traces: Path | None = None
+        self._taken: Offer | None = None
 
     async def browser(self, driver: Driver, hosts: Mapping[str, int], fronts: Fronts) -> Chromium | None:
         """The one that is offered, if it is what this run would start, and answers."""
@@ -112,9 +112,15 @@ class Warm:
             raise
 
     async def close(self) -> None:
-        """Remove the traces of the one that was taken: its keeper leaves them, for they are packed after a crash."""
-        if self._traces is not None:
-            await asyncio.to_thread(shutil.rmtree, self._traces, ignore_errors=True)
+        """Remove what the one that was taken has left, also when its keeper was killed meanwhile.
+
+        Its traces are always the run's to remove: they are packed after a crash.
+        """
+        if self._taken is None:
+            return
+        await asyncio.to_thread(shutil.rmtree, self._taken.traces, ignore_errors=True)
+        if Path(self._taken.temp).name.startswith(TEMP):
+            await asyncio.to_thread(shutil.rmtree, self._taken.temp, ignore_errors=True)
 
     def _claimed(self, driver: Driver, hosts: Mapping[str, int]) -> Offer | None:
         """It is taken with its file, which only one can move away."""
@@ -144,7 +150,7 @@ class Warm:
             self.refusal = _not_it("another one was just started, which differs")
             return None
         self._guard(taken.server)
-        self.described, self._traces = taken.sandbox, Path(taken.traces)
+        self.described, self._taken = taken.sandbox, taken
         return taken
 
     async def _connected(self, driver: Driver, offer: Offer, front: TlsFront) -> Chromium:
@@ -156,7 +162,7 @@ class Warm:
         for pid in found.pids:
             self._guard(pid)
         process = Served(found.pid, found.group, offer.server)
-        return await Chromium.of(browser, control, process, front, self._traces)
+        return await Chromium.of(browser, control, process, front, Path(offer.traces))
 
 
 def _none_offered(kept: Mapping[str, Any]) -> str:

@@ -28,11 +28,11 @@ from harness.browser.driver import own_executable
 from harness.browser.launch_failure import last_words, sandboxing_failed
 from harness.browser.sandbox import no_sandbox_reason
 from harness.browser.warm import chosen, wanted
-from harness.cli.kept_browser import TEMP, Keeper
+from harness.cli.kept_browser import Keeper
 from harness.resilience import SystemClock
 from harness.services.identity import Identity
 from harness.settings import Settings, load_settings
-from harness.warm_offer import FOLDER, OFFER, Offer, write_private
+from harness.warm_offer import FOLDER, OFFER, TEMP, Offer, write_private
 
 POLL = 0.25
 STARTED_WITHIN = 30.0
@@ -104,9 +104,17 @@ class Keeping:
         browser = next((process for process in started.family if started.mark in _command(process)), None)
         if browser is None:
             return None, "the browser ended at once"
-        key, traces = started.key.pem.decode("ascii"), str(started.traces)
-        offer = Offer(said, started.mark, key, started.ports, traces, started.server, started.fits, sandbox)
-        offer.write(self._folder)
+        Offer(
+            url=said,
+            mark=started.mark,
+            key=started.key.pem.decode("ascii"),
+            ports=started.ports,
+            traces=str(started.traces),
+            temp=str(started.temp),
+            server=started.server,
+            fits=started.fits,
+            sandbox=sandbox,
+        ).write(self._folder)
         started.offered = True
         self._say("ready", started)
         return Identity.of(browser.pid), ""

@@ -14,13 +14,11 @@ from pathlib import Path
 from harness.reporting.names import shown_path
 from harness.resilience import Clock, Deadline, SystemClock
 from harness.services.identity import Identity
-from harness.warm_offer import FOLDER, KEEPER, KEPT, OFFER, kept_in, write_private
+from harness.warm_offer import FOLDER, KEEPER, KEPT, OFFER, TEMP, kept_in, write_private
 
 POLL = 0.05
 ENDED_WITHIN = 5.0
 AGAIN = "`harness services stop`, then `start --persist`"
-TEMP = "taskspec-kept-"
-"""How the temporary folder of a kept browser begins. It is not below the project: sockets need short paths."""
 
 
 @dataclass(frozen=True, slots=True)

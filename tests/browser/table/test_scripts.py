@@ -123,11 +123,12 @@ def test_a_page_that_is_lost_while_it_is_looked_at(
     async def body() -> None:
         session = await stage.at("/table/processes")
         await strike(session)
+        within = stretched(1)
         looks: dict[str, Callable[[], Awaitable[object]]] = {
-            "observe": lambda: session.observe(1, screenshot=True),
-            "save": lambda: session.save(1),
-            "title": lambda: session.read("title", None, None, 1),
-            "url": lambda: session.read("url", None, None, 1),
+            "observe": lambda: session.observe(within, screenshot=True),
+            "save": lambda: session.save(within),
+            "title": lambda: session.read("title", None, None, within),
+            "url": lambda: session.read("url", None, None, within),
         }
         began = time.monotonic()
         if (sight, code) == ("url", "PAGE_UNRESPONSIVE"):  # which is known without asking the page
@@ -136,7 +137,7 @@ def test_a_page_that_is_lost_while_it_is_looked_at(
         with pytest.raises(Failed) as raised:
             await looks[sight]()
         assert raised.value.failure.code == code, raised.value.failure
-        assert time.monotonic() - began <= 1 + OVERSHOOT + LOADED
+        assert time.monotonic() - began <= within + OVERSHOOT + LOADED
         await session._tab.freed(0.3)
 
     run(body())

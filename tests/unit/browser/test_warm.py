@@ -18,7 +18,7 @@ import pytest
 from harness.browser.certificate import ThrowAwayKey
 from harness.browser.warm import Warm, wanted
 from harness.settings import BrowserSettings
-from harness.warm_offer import KEEPER, KEPT, OFFER, Offer
+from harness.warm_offer import KEEPER, KEPT, OFFER, TEMP, Offer
 
 PROGRAM = Path(sys.executable)
 HOSTS = {"shop.local": 80}
@@ -30,7 +30,7 @@ DRIVER: Any = SimpleNamespace(playwright=SimpleNamespace(chromium=SimpleNamespac
 def offer(server: int, **changes: Any) -> Offer:
     settings = BrowserSettings(executable=str(PROGRAM))
     fits = {**wanted(settings, HOSTS, PROGRAM, os.environ), **changes}
-    return Offer("ws://127.0.0.1:9/x", "--mark=1", "pem", {"shop.local": 9}, "traces", server, fits, "sandbox on")
+    return Offer("ws://127.0.0.1:9/x", "--mark=1", "pem", {"shop.local": 9}, "traces", "", server, fits, "sandbox on")
 
 
 def take(folder: Path, hosts: dict[str, int] = HOSTS) -> Warm:
@@ -81,21 +81,23 @@ def test_another_one_in_the_moment_between_is_ended(tmp_path: Path, monkeypatch:
     assert not list(tmp_path.iterdir())
 
 
-def test_the_run_removes_the_traces_of_the_one_it_took(tmp_path: Path) -> None:
-    traces = tmp_path / "traces"
-    traces.mkdir()
+@pytest.mark.parametrize(("temp", "left"), [(f"{TEMP}1", []), ("somebody-elses", ["somebody-elses"])])
+def test_the_run_removes_what_the_one_it_took_has_left(tmp_path: Path, temp: str, left: list[str]) -> None:
+    left_by = {name: str(tmp_path / folder) for name, folder in (("traces", "traces"), ("temp", temp))}
+    for path in left_by.values():
+        Path(path).mkdir()
 
     def no_port(*_: Any) -> Any:
         raise OSError
 
     with subprocess.Popen([sys.executable, "-c", "input()", "launch-server"], stdin=subprocess.PIPE) as server:
-        replace(offer(server.pid), key=ThrowAwayKey.new().pem.decode(), traces=str(traces)).write(tmp_path)
+        replace(offer(server.pid), key=ThrowAwayKey.new().pem.decode(), **left_by).write(tmp_path)
         warm = Warm(BrowserSettings(executable=str(PROGRAM)), tmp_path, lambda _: None)
         assert asyncio.run(warm.browser(DRIVER, HOSTS, no_port)) is None
         assert "a port of its https is taken" in warm.refusal
         assert server.wait(10) == -signal.SIGKILL
     asyncio.run(warm.close())
-    assert not list(tmp_path.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == left
 
 
 @pytest.mark.parametrize("changed", ["playwright", "executable", "args", "headed", "hosts", "environment"])

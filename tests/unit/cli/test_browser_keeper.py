@@ -33,7 +33,7 @@ def started(keeping: Keeping, folder: Path, mark: str) -> Started:
     it.traces.mkdir()
     it.temp.mkdir()
     if mark:
-        Offer("ws://a", mark, "", {}, "", 0, {}, "").write(folder / FOLDER)
+        Offer("ws://a", mark, "", {}, "", "", 0, {}, "").write(folder / FOLDER)
     keeping._started = it
     return it
 
@@ -84,6 +84,7 @@ def test_what_the_server_says_later_is_logged_and_holds_it_up_by_no_full_pipe(
         assert keeping._started.telling is not None
         async with asyncio.timeout(30):
             await keeping._started.telling
+        keeping.withdraw()
 
     monkeypatch.setattr(browser_keeper, "_server", server)
     asyncio.run(main())

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from harness.cli.kept_browser import TEMP, Keeper, start
+from harness.cli.kept_browser import Keeper, start
 from harness.services.identity import Identity
-from harness.warm_offer import FOLDER, KEPT, OFFER
+from harness.warm_offer import FOLDER, KEPT, OFFER, TEMP
 
 LOG = Path("browser.log")
 GONE = {"pid": 2**22 + 1, "birth": 1.0}
