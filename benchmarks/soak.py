@@ -13,17 +13,19 @@ from typing import Any
 from benchmarks import suites
 from benchmarks.figures import Estimate, trend
 from benchmarks.ground import Ground, ending_in_order, ground
-from benchmarks.memory import lowest
+from benchmarks.memory import KIB, SETTLED, lowest
 from benchmarks.playing import ALONE, OURS, Played, pytest
 from benchmarks.witness import EVERY, KILL
 
 LAST = ".harness/last-run.json"
 FACTS = ("final_state", "code", "step_index", "steps_completed")
 Facts = Mapping[str, tuple[Any, ...]]
+ENOUGH = 5
+"""Samples, for a line through them."""
 MOST = 20
 """Differences that are shown."""
-GROWTH = 10.0
-"""Open files, processes and temporary files that 1,000 tasks may add; a browser that is killed right now has few."""
+GROWTH = {"files": 10.0, "processes": 10.0, "temp": 10.0, "python": KIB, "driver": KIB}
+"""What 1,000 tasks may add: files and processes (a browser that is killed right now has few), and MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,7 @@ def _long(here: Ground, chosen: argparse.Namespace) -> Iterator[str]:
     suite = Suite("long", folder, ("--browser-executable", str(here.executable)))
     played = suite.run(chosen.workers, {EVERY: str(every), KILL: str(chosen.kill_every)})
     print(f"long run: {chosen.long} tasks in {played.whole:.1f} s, {played.document.get('killed')} browsers killed")
-    found = [*disorder(played, chosen.long), *_lost(played), *_grown(played.document.get("samples", []))]
+    found = [*disorder(played, chosen.long), *_lost(played), *grown(played.document.get("samples", []))]
     yield from (f"long run: {each}" for each in found)
 
 
@@ -146,14 +148,16 @@ def _lost(played: Played) -> Iterator[str]:
             yield f"{node}: {each[-1]}"
 
 
-def _grown(samples: Sequence[dict[str, float]]) -> Iterator[str]:
+def grown(samples: Sequence[dict[str, float]]) -> Iterator[str]:
+    """What does; the first third is left out, as caches fill."""
     low = lowest(samples)
-    for name in ("files", "processes", "temp") if len(low) > 5 else ():
+    low = low[int(len(low) * SETTLED) :]
+    for name, most in GROWTH.items() if len(low) > ENOUGH else ():
         slope = trend([(each["tasks"], each[name]) for each in low])
-        grown = Estimate(*(1000 * value for value in (slope.value, slope.low, slope.high)))
-        print(f"  {name}: {grown.value:+.2f} ({grown.low:+.2f} .. {grown.high:+.2f}) by 1,000 tasks")
-        if grown.low > GROWTH:
-            yield f"{name} grow: {grown.value:+.1f} by 1,000 tasks"
+        more = Estimate(*(1000 * value for value in (slope.value, slope.low, slope.high)))
+        print(f"  {name}: {more.value:+.2f} ({more.low:+.2f} .. {more.high:+.2f}) by 1,000 tasks")
+        if more.low > most:
+            yield f"{name} grows: {more.value:+.1f} by 1,000 tasks"
 
 
 if __name__ == "__main__":

@@ -85,3 +85,10 @@ def test_a_task_with_two_results_or_none_and_what_is_left_is_disorder(tmp_path: 
     assert list(soak.disorder(run, 2)) == ["t::passed0 has 2 results"]
     assert "2 of 3 tasks have a result" in next(iter(soak.disorder(run, 3)))
     assert soak.facts(tmp_path, run) == {"t::passed0": ("passed",), "t::passed1": ("passed",)}
+
+
+@pytest.mark.parametrize("grows", [None, *soak.GROWTH])
+def test_a_long_run_names_what_grows(grows: str | None) -> None:
+    each = {name: 20.0 * bound / 1000 if name == grows else 0.0 for name, bound in soak.GROWTH.items()}
+    samples = [{"tasks": float(n), **{name: 7 + n * step for name, step in each.items()}} for n in range(1, 1001, 20)]
+    assert [said.partition(" ")[0] for said in soak.grown(samples)] == ([grows] if grows else [])
