@@ -104,17 +104,9 @@ class Keeping:
         browser = next((process for process in started.family if started.mark in _command(process)), None)
         if browser is None:
             return None, "the browser ended at once"
-        Offer(
-            url=said,
-            mark=started.mark,
-            key=started.key.pem.decode("ascii"),
-            ports=started.ports,
-            traces=str(started.traces),
-            temp=str(started.temp),
-            server=started.server,
-            fits=started.fits,
-            sandbox=sandbox,
-        ).write(self._folder)
+        key, traces, temp = started.key.pem.decode("ascii"), str(started.traces), str(started.temp)
+        offer = Offer(said, started.mark, key, started.ports, traces, temp, started.server, started.fits, sandbox)
+        offer.write(self._folder)
         started.offered = True
         self._say("ready", started)
         return Identity.of(browser.pid), ""
