@@ -1,7 +1,7 @@
 """A hostile shop: however its checkout breaks down and whatever the task declares, nothing is ordered twice.
 
-All tasks are run once, by one pytest; the worlds in which they ran tell
-how many orders were placed.
+All tasks are run once, by two runs: one whose conftest.py kills browsers, and one of several tasks at once.
+The worlds in which they ran tell how many orders were placed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import http.server
 import json
 import threading
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
@@ -197,7 +197,7 @@ UNKNOWN = "OUTCOME_UNKNOWN"
 WENT_BACK = ("checkpoint_restored", "timeout_escalated")
 BEFORE = {"checkpoints": [ORDER]}
 REWIND = {"on_timeout": "retry_from_checkpoint"}
-CASES = {**_breakdowns(), **_late(), **_killed(), **_clicked()}
+TROUBLED, KILLED = {**_breakdowns(), **_late(), **_clicked()}, _killed()
 
 
 class Played:
@@ -239,19 +239,43 @@ def _write(project: Project, name: str, each: Case, *fill: Mapping[str, Any]) ->
     project.task(name, **{"error_recovery": rules, **each.spec, "steps": steps, "faults": faults})
 
 
+Hostile = Callable[[Mapping[str, Case]], Project]
+
+
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Played:
-    folder = SimpleNamespace(path=tmp_path_factory.mktemp("hostile"))
-    project = Project(cast("pytest.Pytester", folder), sites)
-    for name, each in CASES.items():
-        _write(project, name, each)
+def hostile(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Hostile:
+    """A project with such tasks."""
+
+    def made(cases: Mapping[str, Case]) -> Project:
+        folder = SimpleNamespace(path=tmp_path_factory.mktemp("hostile"))
+        project = Project(cast("pytest.Pytester", folder), sites)
+        for name, each in cases.items():
+            _write(project, name, each)
+        return project
+
+    return made
+
+
+@pytest.fixture(scope="module")
+def troubled(hostile: Hostile, sites: dict[str, int]) -> Played:
+    return Played(hostile(TROUBLED), sites, "--task-workers", "4")
+
+
+@pytest.fixture(scope="module")
+def killed(hostile: Hostile, sites: dict[str, int]) -> Played:
+    project = hostile(KILLED)
     (project.path / "conftest.py").write_text(KILLS.format(port=sites["world.local"]), "utf-8")
     return Played(project, sites, "-n", "2")
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_nothing_is_ordered_twice(played: Played, name: str) -> None:
-    played.check(name, CASES[name])
+@pytest.mark.parametrize("name", TROUBLED)
+def test_nothing_is_ordered_twice(troubled: Played, name: str) -> None:
+    troubled.check(name, TROUBLED[name])
+
+
+@pytest.mark.parametrize("name", KILLED)
+def test_nothing_is_ordered_twice_when_the_browser_is_killed(killed: Played, name: str) -> None:
+    killed.check(name, KILLED[name])
 
 
 LATE_LATER: dict[str, Any] = {
