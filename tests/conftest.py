@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,6 +25,8 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 """The tests start Python some hundred times: what each compiles anew is a quarter of what it costs."""
 for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
     del os.environ[_name]  # a run that a test starts is no worker of this one
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a job in the background: nobody would hear Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 LASTING = (httpcore2, harness.cli.main, harness.pytest_plugin.ahead)
 """Imported before any test: `pytester` takes away what its test imports, and the next one would get it a second time,
