@@ -22,7 +22,10 @@ from harness.settings import BrowserSettings
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-"""The tests start Python some hundred times: what each compiles anew is a quarter of what it costs."""
+os.environ.setdefault("NODE_COMPILE_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "node"))
+"""The tests start Python and Playwright's driver some hundred times: what each compiles anew is a quarter of what it
+costs.
+"""
 for _name in [name for name in os.environ if name.startswith("PYTEST_XDIST_")]:
     del os.environ[_name]  # a run that a test starts is no worker of this one
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # of a job in the background: nobody would hear Ctrl-C

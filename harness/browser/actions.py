@@ -63,11 +63,11 @@ async def press(attempt: Attempt, step: Press) -> Details:
     """On an element, which gets the focus; else on what has it, in a frame when one is named."""
     if step.selector is not None:
         target = attempt.locator(step.selector, step.frame)
-        await act_to_the_end(attempt, lambda ms: target.press(step.value, timeout=ms))
+        await act_to_the_end(attempt, target, lambda ms: target.press(step.value, timeout=ms))
         return {}
     if step.frame is not None:
         root = attempt.locator(":root", step.frame)
-        await attempt.act(lambda ms: root.evaluate("() => window.focus()", timeout=ms))
+        await attempt.act(root, lambda ms: root.evaluate("() => window.focus()", timeout=ms))
     await attempt.page.keyboard.press(step.value)
     if step.value == "Enter":  # it may submit a form, whose answer is to be judged with this step
         await _committed(attempt)
@@ -78,9 +78,9 @@ async def submit(attempt: Attempt, step: Submit) -> Details:
     """A submit button is clicked; of anything else the form is submitted, after the browser's own validation."""
     target = attempt.locator(step.selector, step.frame)
     if await _is_button(attempt, target):
-        await act_to_the_end(attempt, lambda ms: target.click(timeout=ms))
+        await act_to_the_end(attempt, target, lambda ms: target.click(timeout=ms))
         return {}
-    await attempt.act(lambda ms: target.evaluate(_SUBMIT, timeout=ms))
+    await attempt.act(target, lambda ms: target.evaluate(_SUBMIT, timeout=ms))
     await _committed(attempt)
     return {}
 
@@ -91,7 +91,7 @@ async def _is_button(attempt: Attempt, target: Locator) -> bool:
     async def ask(ms: float) -> None:
         answer.append(await target.evaluate(_IS_BUTTON, timeout=ms))
 
-    await attempt.act(ask)
+    await attempt.act(target, ask)
     return answer[0]
 
 
@@ -111,11 +111,11 @@ async def scroll(attempt: Attempt, step: Scroll) -> Details:
     """The page (or a frame) by so many pixels or to its end; an element into view, or its content by so many pixels."""
     target = attempt.locator(step.selector or ":root", step.frame).first
     if step.selector is None:
-        await attempt.act(lambda ms: target.evaluate(_SCROLL_PAGE, step.value, timeout=ms))
+        await attempt.act(target, lambda ms: target.evaluate(_SCROLL_PAGE, step.value, timeout=ms))
         return {}
-    await attempt.act(lambda ms: target.scroll_into_view_if_needed(timeout=ms))
+    await attempt.act(target, lambda ms: target.scroll_into_view_if_needed(timeout=ms))
     if step.value is not None:
-        await attempt.act(lambda ms: target.evaluate(_SCROLL_ELEMENT, step.value, timeout=ms))
+        await attempt.act(target, lambda ms: target.evaluate(_SCROLL_ELEMENT, step.value, timeout=ms))
     return {}
 
 

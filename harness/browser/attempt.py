@@ -49,11 +49,12 @@ class Attempt:
     def locator(self, selector: str, frame: str | None) -> Locator:
         return locate(self.page, selector, frame)
 
-    async def act(self, call: Callable[[int], Awaitable[object]]) -> None:
-        """Do `call(timeout in ms)`: the element must be there within `patience`, the act may take all that is left.
+    async def act(self, target: Locator | None, call: Callable[[int], Awaitable[object]]) -> None:
+        """Do `call(timeout in ms)`: `target` must be there within `patience`, the act may take all that is left.
 
         Playwright's own timeout ends each try, so nothing can land late. A second try is made only when the call log
-        shows that the first one found the element and did nothing to it.
+        shows that the first one did nothing to the element, and it was found, or is there now: a busy page may not
+        have told in time.
         """
         try:
             await call(round(1000 * min(max(self.patience, LEAST_SECONDS), self.left())))
@@ -63,10 +64,17 @@ class Attempt:
             log = CallLog.of(error.message)
             if log.effect is not Effect.NONE:
                 await self._outlast(error)
-            elif log.found or not await answers(self.tab.control, PROBE_SECONDS):
+            elif log.found or not await answers(self.tab.control, PROBE_SECONDS) or await self._there(target):
                 await call(self.ms())
             else:
                 raise
+
+    async def _there(self, target: Locator | None) -> bool:
+        try:
+            async with asyncio.timeout(min(PROBE_SECONDS, self.left())):
+                return target is not None and await target.count() > 0
+        except (TimeoutError, PlaywrightError):
+            return False
 
     async def _outlast(self, error: PlaywrightTimeoutError) -> None:
         """The act was performed and its consequences last: wait for them as long as there is time."""

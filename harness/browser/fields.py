@@ -68,7 +68,7 @@ def _number(text: str) -> float | None:
 async def type_text(attempt: Attempt, step: Type) -> Mapping[str, Any]:
     """Replace the content of a field."""
     target, text, url = attempt.locator(step.selector, step.frame), str(step.value), attempt.page.url
-    await attempt.act(lambda ms: target.fill(text, timeout=ms, force=step.force))
+    await attempt.act(target, lambda ms: target.fill(text, timeout=ms, force=step.force))
     field = await _look(target) if await _special(target) else None
     if field is None:
         return {}

@@ -35,7 +35,7 @@ async def select(attempt: Attempt, step: Select) -> Mapping[str, Any]:
         chosen[:] = await target.select_option(**wanted, timeout=min(ms, most), force=step.force)
 
     try:
-        await attempt.act(choose)
+        await attempt.act(target, choose)
     except PlaywrightTimeoutError as error:
         log = CallLog.of(error.message)
         if log.says(_ABSENT):
@@ -69,7 +69,7 @@ async def _place(attempt: Attempt, target: Locator, step: Select, value: str) ->
         found[:] = [await target.evaluate(_PLACE, value, timeout=ms)]
 
     while True:
-        await attempt.act(ask)
+        await attempt.act(target, ask)
         if found[0] >= 0:
             return found[0]
         if attempt.clock.now() >= until:

@@ -163,5 +163,5 @@ async def screenshot(attempt: Attempt, step: Screenshot) -> Mapping[str, Any]:
     target = None
     if step.selector is not None or step.frame is not None:
         target = attempt.locator(step.selector or ":root", step.frame).first
-    await attempt.act(lambda ms: attempt.tab.picture(path, ms / 1000, target))
+    await attempt.act(target, lambda ms: attempt.tab.picture(path, ms / 1000, target))
     return {"file": path.name, "path": str(path)}

@@ -23,14 +23,14 @@ DRAG_MOVES = 10
 
 async def click(attempt: Attempt, step: Click) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
-    await act_to_the_end(attempt, lambda ms: target.click(timeout=ms, force=step.force))
+    await act_to_the_end(attempt, target, lambda ms: target.click(timeout=ms, force=step.force))
     return {}
 
 
-async def act_to_the_end(attempt: Attempt, call: Callable[[int], Awaitable[object]]) -> None:
+async def act_to_the_end(attempt: Attempt, target: Locator, call: Callable[[int], Awaitable[object]]) -> None:
     """`attempt.act`; a popup that closes itself when it is acted on has done what it was to do."""
     try:
-        await attempt.act(call)
+        await attempt.act(target, call)
     except PlaywrightError as error:
         if not _closed_by(attempt, CallLog.of(error.message)):
             raise
@@ -45,19 +45,19 @@ def _closed_by(attempt: Attempt, log: CallLog) -> bool:
 
 async def hover(attempt: Attempt, step: Hover) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
-    await attempt.act(lambda ms: target.hover(timeout=ms, force=step.force))
+    await attempt.act(target, lambda ms: target.hover(timeout=ms, force=step.force))
     return {}
 
 
 async def check(attempt: Attempt, step: Check) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
-    await attempt.act(lambda ms: target.check(timeout=ms, force=step.force))
+    await attempt.act(target, lambda ms: target.check(timeout=ms, force=step.force))
     return {}
 
 
 async def uncheck(attempt: Attempt, step: Uncheck) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
-    await attempt.act(lambda ms: target.uncheck(timeout=ms, force=step.force))
+    await attempt.act(target, lambda ms: target.uncheck(timeout=ms, force=step.force))
     return {}
 
 
@@ -67,7 +67,7 @@ async def drag(attempt: Attempt, step: Drag) -> Mapping[str, Any]:
     A drag is not tried twice, and it leaves time to let go.
     """
     source, place = attempt.locator(step.selector, step.frame), attempt.locator(step.value, step.frame)
-    await attempt.act(lambda ms: source.hover(timeout=ms, force=step.force, trial=True))
+    await attempt.act(source, lambda ms: source.hover(timeout=ms, force=step.force, trial=True))
     await _one_place(attempt, step, place)
     ms = 1000 * max(LEAST_SECONDS, attempt.left() - PROBE_SECONDS)
     try:

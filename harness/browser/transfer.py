@@ -27,7 +27,7 @@ async def upload(attempt: Attempt, step: Upload) -> Mapping[str, Any]:
     files = [confined(attempt.request.uploads, value) for value in values]
     target = attempt.locator(step.selector, step.frame)
     if await _takes_files(attempt, target):
-        await attempt.act(lambda ms: target.set_input_files(files, timeout=ms))
+        await attempt.act(target, lambda ms: target.set_input_files(files, timeout=ms))
     else:
         chooser = await _chooser(attempt, step, target)
         if len(files) > 1 and not chooser.is_multiple():
@@ -43,7 +43,7 @@ async def _takes_files(attempt: Attempt, target: Locator) -> bool:
     async def ask(ms: float) -> None:
         answer.append(await target.evaluate(_TAKES_FILES, timeout=ms))
 
-    await attempt.act(ask)
+    await attempt.act(target, ask)
     return answer[0]
 
 
@@ -51,7 +51,7 @@ async def _chooser(attempt: Attempt, step: Upload, target: Locator) -> FileChoos
     clicked = False
     try:
         async with attempt.page.expect_file_chooser(timeout=attempt.ms()) as coming:
-            await attempt.act(lambda ms: target.click(timeout=ms))
+            await attempt.act(target, lambda ms: target.click(timeout=ms))
             clicked = True
         return await coming.value
     except PlaywrightTimeoutError as error:
@@ -77,7 +77,7 @@ async def download(attempt: Attempt, step: Download) -> Mapping[str, Any]:
     clicked = False
     try:
         async with attempt.tab.context.expect_event("download", timeout=attempt.ms()) as coming:
-            await attempt.act(lambda ms: target.click(timeout=ms, force=step.force))
+            await attempt.act(target, lambda ms: target.click(timeout=ms, force=step.force))
             clicked = True
     except PlaywrightTimeoutError as error:
         if not clicked:

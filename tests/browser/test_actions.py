@@ -8,7 +8,7 @@ import pytest
 
 from harness.failure import Failure
 from harness.spec.steps import Wait
-from tests.browser.stage import Stage, failed, passed
+from tests.browser.stage import Stage, failed, passed, perform
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -102,6 +102,25 @@ def test_element_may_come_late_and_be_ready_later_still(run: Any, stage: Stage) 
         await page.evaluate("() => { plain.onclick = () => { window.n = (window.n || 0) + 1 } }")
         await passed(session, {"act": "click", "selector": "#plain"}, within=15, patience=0.3)
         assert await page.evaluate("window.n") == 1
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("selector", "code"), [("#plain", None), (".dup", "SELECTOR_AMBIGUOUS"), ("#nowhere", "ELEMENT_NOT_FOUND")]
+)
+def test_a_page_that_was_too_busy_to_tell_what_is_there_is_asked_again(
+    run: Any, stage: Stage, selector: str, code: str | None
+) -> None:
+    """Its script holds it up for a little longer than an element is looked for."""
+
+    async def body() -> None:
+        session = await stage.at()
+        await session._tab.page.evaluate(
+            "() => { setTimeout(() => { const until = Date.now() + 450; while (Date.now() < until); }) }"
+        )
+        outcome = await perform(session, {"act": "click", "selector": selector}, within=15, patience=0.3)
+        assert (outcome.code if isinstance(outcome, Failure) else None) == code, outcome
 
     run(body())
 

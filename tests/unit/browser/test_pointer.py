@@ -14,11 +14,13 @@ from harness.browser.pointer import act_to_the_end
 PERFORMED = "Target page, context or browser has been closed\nCall log:\n  - performing click action\n"
 FOUND = "Target page, context or browser has been closed\nCall log:\n  - locator resolved to <b></b>\n"
 
+TARGET: Any = None
+
 
 def attempt_of(message: str, *, closed: bool, connected: bool, others: int) -> Any:
     """An attempt whose act raises `message`."""
 
-    async def act(_: Any) -> None:
+    async def act(*_: Any) -> None:
         raise PlaywrightError(message)
 
     browser = SimpleNamespace(is_connected=lambda: connected)
@@ -32,7 +34,7 @@ async def nothing(_: int) -> None: ...
 
 
 def test_a_popup_that_closes_itself_was_acted_on() -> None:
-    asyncio.run(act_to_the_end(attempt_of(PERFORMED, closed=True, connected=True, others=1), nothing))
+    asyncio.run(act_to_the_end(attempt_of(PERFORMED, closed=True, connected=True, others=1), TARGET, nothing))
 
 
 @pytest.mark.parametrize(
@@ -47,4 +49,4 @@ def test_a_popup_that_closes_itself_was_acted_on() -> None:
 def test_anything_else_is_a_failure(message: str, closed: bool, connected: bool, others: int) -> None:
     attempt = attempt_of(message, closed=closed, connected=connected, others=others)
     with pytest.raises(PlaywrightError):
-        asyncio.run(act_to_the_end(attempt, nothing))
+        asyncio.run(act_to_the_end(attempt, TARGET, nothing))
