@@ -33,6 +33,8 @@ class Attempt:
     clock: Clock
     deadline: Deadline
     patience: float
+    once: bool = False
+    """Whether the act must not be done twice (`effect: write`)."""
 
     @property
     def page(self) -> Page:
@@ -54,7 +56,7 @@ class Attempt:
 
         Playwright's own timeout ends each try, so nothing can land late. A second try is made only when the call log
         shows that the first one did nothing to the element, and it was found, or is there now: a busy page may not
-        have told in time.
+        have told in time. Where the log cannot show it, what may be done twice is.
         """
         try:
             await call(round(1000 * min(max(self.patience, LEAST_SECONDS), self.left())))
@@ -62,7 +64,9 @@ class Attempt:
             if self.left() <= LEAST_SECONDS:
                 raise
             log = CallLog.of(error.message)
-            if log.effect is not Effect.NONE:
+            if log.unsaid and self.once:
+                raise
+            if log.effect is not Effect.NONE and not log.unsaid:
                 await self._outlast(error)
             elif log.found or not await answers(self.tab.control, PROBE_SECONDS) or await self._there(target):
                 await call(self.ms())

@@ -10,6 +10,9 @@ from harness.failure import Effect
 TAIL = 12
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _PERFORMED = re.compile(r"performing \w[\w ]* action|\bpress\(|setInputFiles\(|keyboard\.")
+_INSIDE = re.compile(r"(attempting|retrying) (select option|fill) action")
+_CHECKED = "waiting for element to be visible"
+_FILES = re.compile(r'locator resolved to <(label\b|input\b.*type="file")')
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,16 @@ class CallLog:
         return self.says(r"locator resolved to")
 
     @property
+    def unsaid(self) -> bool:
+        """Whether it ends where Playwright fills, chooses or hands over files: all in one, inside the page.
+
+        It says nothing of it afterwards. A page whose scripts hold it up may have been changed, and may not.
+        """
+        last = self.lines[-1] if self.lines else ""
+        inside = _INSIDE.search(last) or (_CHECKED in last and any(map(_INSIDE.search, self.lines)))
+        return bool(inside or _FILES.match(last))
+
+    @property
     def dragging(self) -> bool:
         """Whether a drag was begun, and not ended: pressed, moved, not let go."""
         return self.says(r"move and down action") and not self.says(r"performing move and up action")
@@ -45,7 +58,7 @@ class CallLog:
         """Whether the act was performed (DESIGN 8). Of a drag, only letting go is what it is done for."""
         if self.says(r"action done") and not self.dragging:
             return Effect.DONE
-        return Effect.POSSIBLE if any(_PERFORMED.search(line) for line in self.lines) else Effect.NONE
+        return Effect.POSSIBLE if self.unsaid or any(map(_PERFORMED.search, self.lines)) else Effect.NONE
 
     @property
     def untouched(self) -> bool:

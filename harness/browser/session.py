@@ -86,7 +86,7 @@ class PlaywrightSession:
         gone = await lost("", scene)
         if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # that leaves the page anyway
             return await self._failed(replace(gone, effect=Effect.NONE))
-        attempt = self._attempt(within, patience)
+        attempt = replace(self._attempt(within, patience), once=step.effect_class == "write")
         try:
             async with asyncio.timeout(within + GRACE):
                 found = await self._healed_element(step)

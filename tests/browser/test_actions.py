@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failure
+from harness.failure import Effect, Failure, Passed
 from harness.spec.steps import Wait
 from tests.browser.stage import Stage, failed, passed, perform
 
@@ -132,6 +132,40 @@ def test_a_click_is_not_repeated_while_its_consequences_last(run: Any, stage: St
         await page.evaluate("() => { busy.addEventListener('click', () => { window.n = (window.n || 0) + 1 }) }")
         await passed(session, {"act": "click", "selector": "#busy"}, within=15, patience=0.3)
         assert await page.evaluate("window.n") == 1
+
+    run(body())
+
+
+HELD_UP = """([selector, event]) => document.querySelector(selector).addEventListener(event, () => {
+    window.n = (window.n || 0) + 1; const until = Date.now() + 1200; while (window.n == 1 && Date.now() < until); })"""
+
+
+@pytest.mark.parametrize("effect", ["write", "idempotent"])
+@pytest.mark.parametrize(
+    ("act", "selector", "value", "event"),
+    [
+        ("type", "#name", "x", "input"),
+        ("select", "#colour", "g", "change"),
+        ("upload", "#file", "a.txt", "change"),
+    ],
+)
+def test_an_act_of_which_nothing_is_said_is_not_repeated_when_it_writes(
+    run: Any, stage: Stage, act: str, selector: str, value: str, event: str, effect: str
+) -> None:
+    """What the page does about it holds it up for longer than the element is looked for."""
+
+    async def body() -> None:
+        (stage.folder / "a.txt").write_text("A")
+        session = await stage.at()
+        page = session._tab.page
+        await page.evaluate(HELD_UP, [selector, event])
+        step = {"act": act, "selector": selector, "value": value, "effect": effect}
+        outcome = await perform(session, step, within=15, patience=0.4)
+        if effect == "write":
+            assert isinstance(outcome, Failure)
+            assert (outcome.effect, await page.evaluate("window.n")) == (Effect.POSSIBLE, 1)
+        else:
+            assert isinstance(outcome, Passed), outcome
 
     run(body())
 

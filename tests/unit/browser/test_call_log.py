@@ -26,6 +26,34 @@ def test_found_and_effect(message: str, found: bool, effect: Effect) -> None:
     assert (log.found, log.effect) == (found, effect)
 
 
+FILL = HEAD + '    - locator resolved to <input id="b"/>\n    - fill("b")\n  - attempting fill action\n'
+LOOK = "    2 x waiting for element to be visible, enabled and editable\n"
+NOT_YET = "      - element is not enabled\n    - retrying fill action\n      - waiting 20ms\n"
+FILES = HEAD + '    - locator resolved to <input id="b" type="file" multiple/>\n'
+
+
+@pytest.mark.parametrize(
+    ("message", "unsaid"),
+    [
+        (FILL, True),
+        (FILL + LOOK, True),
+        (FILL + LOOK + NOT_YET, False),
+        (FILL + LOOK + NOT_YET + LOOK, True),
+        (FILL.replace("fill action", "select option action"), True),
+        (FOUND, False),
+        (FOUND + "    - waiting for element to be visible, enabled and stable\n", False),
+        (FILES, True),
+        (FILES + "  - attempting click action\n", False),
+        (HEAD + "    - locator resolved to <label>File</label>\n", True),
+        (HEAD, False),
+    ],
+)
+def test_what_is_done_inside_the_page_is_not_said(message: str, unsaid: bool) -> None:
+    log = CallLog.of(message)
+    assert log.unsaid is unsaid
+    assert log.effect is (Effect.POSSIBLE if unsaid else Effect.NONE)
+
+
 def test_covering_and_colours() -> None:
     log = CallLog.of(FOUND + '\x1b[2m    - <div id="o">x</div> intercepts pointer events\x1b[22m\n')
     assert log.covering == '<div id="o">x</div>'
