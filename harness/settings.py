@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    model_validator,
+)
 
 from harness.endpoint_urls import checked, of_environment
-from harness.spec.problems import did_you_mean
+from harness.settings_problem import problem
 from harness.spec.profiles import TimeoutProfile
 
 Recording = Literal["auto", "full", "minimal"]
@@ -132,6 +140,14 @@ class TelemetrySettings(Part):
     prometheus: bool = Field(False, description="`.harness/metrics.prom` at the end of a run.")
 
 
+def _workers(value: object) -> object:
+    """As it stands; ValueError in one sentence, where pydantic would say one for a number and one for the word."""
+    number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_WORKERS
+    if not number and value != "auto":
+        raise ValueError(f'expected a whole number from 1 to {MOST_WORKERS}, or "auto"')
+    return value
+
+
 class Settings(Part):
     """Everything a run is told from outside. Paths are absolute."""
 
@@ -156,7 +172,7 @@ class Settings(Part):
         (),
         description="URLs (ws://, wss://) of Playwright servers that give the browsers; none: they are started here.",
     )
-    task_workers: Annotated[int, Field(ge=1, le=MOST_WORKERS)] | Literal["auto"] = Field(
+    task_workers: Annotated[int | Literal["auto"], BeforeValidator(_workers)] = Field(
         1, description="So many tasks at once in one process, on one browser; auto: as many as the machine can take."
     )
     faults: tuple[Path, ...] = Field((), description="Fault plans that strike the tasks of every run.")
@@ -197,7 +213,7 @@ def load_settings(root: Path, **options: Any) -> Settings:
     try:
         settings = Settings.model_validate({**table, **options, **tables, "root": root})
     except ValidationError as error:
-        raise SettingsError("\n".join(_problem(file, found) for found in error.errors())) from error
+        raise SettingsError("\n".join(problem(file, Settings, found) for found in error.errors())) from error
     faults = tuple(root / file for file in settings.faults)
     return settings.model_copy(update={"artifacts": root / settings.artifacts, "faults": faults})
 
@@ -226,23 +242,3 @@ def _inner(file: Path, table: dict[str, Any], name: str, path: str = "") -> dict
         where = f"{path}.{name}".removeprefix(".")
         raise SettingsError(f"{file}: {where}: must be a table, as in `[{where}]` (found: {found!r:.80})")
     return found
-
-
-def _problem(file: Path, found: Any) -> str:
-    *way, name = found["loc"] or ("",)
-    if found["type"] == "extra_forbidden":
-        place = ".".join(["tool", "harness", *map(str, way)])
-        meant = did_you_mean(str(name), _known(way))
-        return f"{file}: {place}: unknown key `{name}`{f' ({meant})' if meant else ''}"
-    path = ".".join(["tool", "harness", *map(str, found["loc"])])
-    told = "" if found["loc"][:1] == ("browser_endpoint",) else f" (found: {found['input']!r:.80})"  # it may be secret
-    return f"{file}: {path}: {found['msg']}{told}"
-
-
-def _known(way: Sequence[str | int]) -> Iterator[str]:
-    """The keys of the table at the end of a way through the settings; `root` is no key of the file."""
-    model: Any = Settings
-    for name in way:
-        field = getattr(model, "model_fields", {}).get(name)
-        model = field.annotation if field is not None else (get_args(model) or (None,))[-1]
-    return (name for name in getattr(model, "model_fields", {}) if name != "root")
