@@ -12,6 +12,8 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.resilience.own_thread import Reply, plain
+
 
 class AgentThread:
     """Runs one agent's code, always on the same thread: it can hold up neither the loop nor the end of the process.
@@ -29,8 +31,7 @@ class AgentThread:
 
         When this is cancelled, async code is cancelled too, and sync code is left to itself.
         """
-        loop = asyncio.get_running_loop()
-        job = self._running = _Job(function, loop, loop.create_future())
+        job = self._running = _Job(function, Reply())
         self._jobs.put(job)
         try:
             return await job.reply
@@ -56,9 +57,7 @@ class AgentThread:
 @dataclass(slots=True)
 class _Job:
     function: Callable[[], Any]
-    loop: asyncio.AbstractEventLoop
-    """Of who waits for it."""
-    reply: asyncio.Future[Any]
+    reply: Reply[Any]
     task: asyncio.Task[Any] | None = None
     """What is async of it, on the thread's loop."""
     context: Context = field(default_factory=copy_context)
@@ -73,9 +72,12 @@ class _Job:
             if inspect.isawaitable(result):
                 result = runner.run(self._awaited(result), context=self.context)
         except BaseException as error:  # noqa: BLE001 - whatever foreign code raises belongs to who asked
-            self._answer(self.reply.set_exception, _plain(error))
+            self.over = True
+            # An agent's `sys.exit` is not taken for the end of the run, nor its cancellation for the task's.
+            self.reply.fail(error if isinstance(error, Exception) else plain(error))
         else:
-            self._answer(self.reply.set_result, result)
+            self.over = True
+            self.reply.give(result)
 
     async def _awaited(self, awaitable: Awaitable[Any]) -> Any:
         self.task = asyncio.current_task()
@@ -89,21 +91,3 @@ class _Job:
         if self.task:
             with suppress(RuntimeError):  # its loop is closed: it is over
                 self.task.get_loop().call_soon_threadsafe(self.task.cancel)
-
-    def _answer(self, setter: Callable[[Any], None], value: Any) -> None:
-        self.over = True
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            self.loop.call_soon_threadsafe(self._settle, setter, value)
-
-    def _settle(self, setter: Callable[[Any], None], value: Any) -> None:
-        if not self.reply.done():
-            setter(value)
-
-
-def _plain(error: BaseException) -> Exception:
-    """As a future can carry it; nor is an agent's `sys.exit` or cancellation taken for the end of the run."""
-    if isinstance(error, Exception) and not isinstance(error, StopIteration):
-        return error
-    plain = RuntimeError(f"{type(error).__name__}: {error}")
-    plain.__cause__ = error
-    return plain

@@ -12,6 +12,7 @@ from functools import cache, partial, wraps
 from typing import Final, Generic, ParamSpec, TypeVar
 
 from harness.resilience.call import Call, Policy
+from harness.resilience.own_thread import on_own_thread
 from harness.resilience.pending import seen
 
 P = ParamSpec("P")
@@ -53,8 +54,6 @@ class _Attempt(Generic[T]):
         self._interruption: BaseException | None = None
 
     async def __call__(self) -> T:
-        loop = asyncio.get_running_loop()
-        woken: asyncio.Future[None] = loop.create_future()
         done: Future[T] = Future()
 
         def work() -> None:
@@ -62,10 +61,8 @@ class _Attempt(Generic[T]):
                 done.set_result(self._context.copy().run(self._function))
             except BaseException as error:  # noqa: BLE001 - whatever it is belongs to who called
                 done.set_exception(error)
-            loop.call_soon_threadsafe(lambda: None if woken.done() else woken.set_result(None))
 
-        threading.Thread(target=work, name="resilience-attempt", daemon=True).start()
-        await woken
+        await on_own_thread(work)
         error = done.exception()
         if error is None or isinstance(error, Exception):
             return done.result()

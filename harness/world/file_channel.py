@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from harness.resilience.own_thread import on_own_thread
 from harness.world.channel import MAX_DOCUMENT, assigned, encoded, refused, rejected, unreadable
 
 READABLE = 200_000
@@ -15,7 +16,10 @@ READABLE = 200_000
 
 
 class FileChannel:
-    """Reads and replaces the file as a whole. `timeout` is seconds for one of the two."""
+    """Reads and replaces the file as a whole. `timeout` is seconds for one of the two.
+
+    Each has a thread of its own: a pipe, or a file on a server that is gone, may hold one for ever.
+    """
 
     def __init__(self, name: str, path: Path, *, timeout: float) -> None:
         self._name = name
@@ -26,7 +30,7 @@ class FileChannel:
     async def read(self, world: str) -> Any:  # noqa: ARG002 - one file for every world
         try:
             async with asyncio.timeout(self._timeout):
-                return await asyncio.to_thread(self._load)
+                return await on_own_thread(self._load)
         except TimeoutError as error:
             raise unreadable(self._name, f"{self._path} cannot be read: it took too long", error) from error
         except (OSError, ValueError, RecursionError) as error:
@@ -52,7 +56,7 @@ class FileChannel:
     async def _replace(self, document: Any) -> None:
         try:
             async with asyncio.timeout(self._timeout):
-                await asyncio.to_thread(self._store, document)
+                await on_own_thread(self._store, document)
         except TimeoutError as error:
             raise unreadable(self._name, f"{self._path} cannot be written: it took too long", error) from error
         except (OSError, ValueError, RecursionError) as error:

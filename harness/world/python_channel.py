@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.resilience.own_thread import on_own_thread
 from harness.world.channel import WorldLocks, assigned, refused, rejected, unreadable
 
 
@@ -19,8 +20,8 @@ class PythonChannel:
     """`package.module:name`. Called with the world id, it returns the document, or an awaitable of it.
 
     An object (or a class, which is made once) has `read(world)` instead, and may have `write(world, document)` and
-    `reset(world)`. `restore`, when given, is the callable that writes. What is not async runs in a thread; after
-    `timeout` seconds nobody waits for it any more.
+    `reset(world)`. `restore`, when given, is the callable that writes. What is not async runs in a thread
+    of its own; after `timeout` seconds nobody waits for it any more, nor does the end of the process.
 
     Called once at a time, also by tasks that run at once: foreign code need not be safe for that. A thread whose
     caller has given up holds the others up, too, for as long as `timeout` allows. Waiting for others does not count
@@ -119,9 +120,9 @@ class PythonChannel:
             async with limit:
                 if inspect.iscoroutinefunction(function):
                     return await function(*arguments)
-                result = await asyncio.to_thread(function, *arguments)
+                result = await on_own_thread(function, *arguments)
                 return await result if inspect.isawaitable(result) else result
-        except Exception as error:  # foreign code may raise anything
+        except (Exception, SystemExit) as error:  # foreign code may raise anything
             if limit.expired():
                 problem = f"{target}: {what} took longer than {self._timeout:g} s"
                 raise unreadable(self._name, problem, error) from error

@@ -1,9 +1,11 @@
-"""A page in an endless loop, a server that never answers: the step ends in time, and the next task runs."""
+"""A page in an endless loop, a server, a channel that never answers: it ends in time, and the next task runs."""
 
 from __future__ import annotations
 
 import http.server
 import json
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -110,3 +112,26 @@ def test_steps_end_in_time_evidence_is_explained_and_the_next_task_runs(
 
 def _absolute(step: dict[str, Any], pages: str) -> dict[str, Any]:
     return {**step, "url": pages + step["url"]} if "url" in step else step
+
+
+def test_a_channel_that_never_returns_does_not_hold_up_the_end(project: Project) -> None:
+    """A process of its own: what its threads keep it from shows only after the summary."""
+    (project.path / "hung.py").write_text("import threading\ndef read(world):\n    threading.Event().wait()\n", "utf-8")
+    with (project.path / "pyproject.toml").open("a", encoding="utf-8") as file:
+        file.write('\n[tool.harness.channels.hung]\npython = "hung:read"\ntimeout = 0.3\n')
+    project.task(
+        "T",
+        steps=[{"act": "wait", "value": 0.01}],
+        error_recovery={"on_network_error": "abort"},
+        success_criteria=["json('hung', 'a') == 1"],
+    )
+    process = project.start("-p", "no:cacheprovider")
+    try:
+        said, _ = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert "hung:read: read took longer than 0.3 s" in said
+    assert process.returncode == 1
+    assert project.report("T")["code"] == "CHANNEL_UNREADABLE"
