@@ -38,6 +38,14 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
+class Broken:
+    """A task that has begun, and could not be finished: what was raised is not about the task."""
+
+    name: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
 class People:
     """Whom a task may turn to, on the thread of pytest."""
 
@@ -129,16 +137,16 @@ class Lookahead:
             self._schedule.end(name, False)
             self._fill()
 
-    def stop(self) -> list[Ran]:
+    def stop(self) -> list[Ran | Broken]:
         """The run is over: nothing more begins, what runs is cancelled. All that ran and that nobody has asked for."""
         with self._change:
             self._schedule.close()
-            left, self._begun = [begun.pending for begun in self._begun.values()], {}
+            left, self._begun = {name: begun.pending for name, begun in self._begun.items()}, {}
         if self._gauge is not None:
             self._gauge.cancel()
-        for pending in left:
+        for pending in left.values():
             pending.cancel()
-        return [ran for pending in left for ran in _end(pending)]
+        return [each for name, pending in left.items() for each in _end(name, pending)]
 
     def _fill(self) -> None:
         """Begin what may; the lock is held."""
@@ -176,9 +184,11 @@ def _tell(error: Exception | None) -> None:
             sys.stderr.write(f"taskspec: some output of this task is missing here: {said}\n")
 
 
-def _end(pending: Pending[Ran]) -> list[Ran]:
+def _end(name: str, pending: Pending[Ran]) -> list[Ran | Broken]:
     """What became of it; nothing when it had not begun, or its plan could not be made."""
     try:
         return [pending.finish(lambda _event: None)]
     except (SpecError, CancelledError):
         return []
+    except Exception as error:  # noqa: BLE001 - it must not take what else ran along, nor the end of the session
+        return [Broken(name, error)]

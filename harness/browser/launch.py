@@ -133,9 +133,7 @@ class Browsers:
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 proxy = self.refusing_proxy if chromium.pid is not None else NOWHERE
-                tab = await Tab.open(chromium, request, self._clock, proxy, viewport, state)
-                if self.on_tab is not None:
-                    await self.on_tab(tab)
+                tab = await Tab.open(chromium, request, self._clock, proxy, viewport, state, self.on_tab)
         except (PlaywrightError, TimeoutError):
             chromium.kill(request.world)
             self._forget(chromium)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,10 @@ from harness.resilience import Clock
 
 GRACE = 0.05
 """Seconds after its limit at which a picture that Playwright did not end is ended from outside."""
+GIVE_UP_SECONDS = 0.3
+"""How long the closing of a context that nobody takes is waited for; it goes on beyond that."""
+_closing: set[asyncio.Task[None]] = set()
+"""Contexts that nobody waits for any more: asyncio itself would forget them."""
 
 
 @dataclass(slots=True)
@@ -52,11 +57,28 @@ class Tab:
         proxy: str,
         viewport: tuple[int, int],
         state: StorageState | None,
+        ready: Callable[[Tab], Awaitable[None]] | None = None,
     ) -> Tab:
-        """Make context and page. Raises what Playwright raises."""
+        """Make context and page; `ready` is called with them. Raises what Playwright raises, and what `ready` does.
+
+        Whatever cuts it off, no context is left in the browser.
+        """
         har = None if request.recording == "minimal" else _new_har(request.folder)
         options = context_options(request, chromium.user_agent, proxy, viewport, state, har)
-        context = await chromium.browser.new_context(**options)
+        coming = asyncio.ensure_future(chromium.browser.new_context(**options))
+        try:
+            tab = await cls._of(await asyncio.shield(coming), chromium, request, clock, har)
+            if ready is not None:
+                await ready(tab)
+        except BaseException:
+            await _give_up(coming)
+            raise
+        return tab
+
+    @classmethod
+    async def _of(
+        cls, context: BrowserContext, chromium: Chromium, request: SessionRequest, clock: Clock, har: Path | None
+    ) -> Tab:
         if request.start is not None:
             await context.clock.set_system_time(request.start)
         watch = PageWatch(clock, request.on_request_failed)
@@ -118,6 +140,19 @@ class Tab:
         if not self.traced:
             self.traced = True
             await self.context.tracing.start(screenshots=True, snapshots=True, sources=False, name=self.raw.name)
+
+
+async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
+    """Close a context that nobody takes, also one that is still on its way."""
+    closing = asyncio.create_task(_closed(coming))
+    _closing.add(closing)
+    closing.add_done_callback(_closing.discard)
+    await asyncio.wait({closing}, timeout=GIVE_UP_SECONDS)
+
+
+async def _closed(coming: asyncio.Future[BrowserContext]) -> None:
+    with contextlib.suppress(PlaywrightError, OSError):  # OSError: there is no room for its HAR file
+        await (await coming).close()
 
 
 def context_options(

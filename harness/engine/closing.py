@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,8 @@ SNAPSHOT_LIMIT = 3.0
 """Seconds for all environment channels together."""
 PASSED = Capture(screenshot=False, logs=False)
 """What is taken of a task that passed, when it is."""
+FULL = (None, errno.ENOSPC, errno.EDQUOT)
+"""What an OSError says of a disk that takes no more, or that says nothing."""
 
 
 async def close_task(played: Played) -> TaskResult:
@@ -32,8 +35,7 @@ async def close_task(played: Played) -> TaskResult:
             result = await _witnessed(plan, ports, stage, played.folder, result)
             await _close(stage)
             result = _with_faults(result, stage)
-        keep = ports.archive.skipped if result.skipped else partial(ports.archive.passed, result=result)
-        await asyncio.to_thread(keep, plan)
+        result = await _put_away(plan, ports, result)
     else:
         result = await _report(plan, ports, stage, played.folder, result, played.failed.give_up.capture)
     ports.emit(TaskEnded(plan, result, ports.clock.wall()))
@@ -55,11 +57,26 @@ async def _report(
     try:
         path = await asyncio.to_thread(ports.archive.keep, plan, result, report, evidence, state)
     except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        why = f"Could not be kept: {error.strerror or error}; make room on its disk{where}"
-        warning = Warning_("evidence_not_kept", why, None)
-        return replace(result, warnings=(*result.warnings, warning))
+        return not_kept(result, error)
     return replace(result, artifacts=path)
+
+
+async def _put_away(plan: Plan, ports: Ports, result: TaskResult) -> TaskResult:
+    """What a task that passed or was left out leaves; a disk that refuses it is no failure of the task."""
+    keep = ports.archive.skipped if result.skipped else partial(ports.archive.passed, result=result)
+    try:
+        await asyncio.to_thread(keep, plan)
+    except OSError as error:
+        return not_kept(result, error)
+    return result
+
+
+def not_kept(result: TaskResult, error: OSError) -> TaskResult:
+    """The same outcome, with a warning of what was lost, and why."""
+    where = f" ({error.filename})" if error.filename else ""
+    mend = "make room on its disk" if error.errno in FULL else "see that it can be written"
+    why = f"What it left could not be kept: {error.strerror or error}; {mend}{where}"
+    return replace(result, warnings=(*result.warnings, Warning_("evidence_not_kept", why, None)))
 
 
 async def _witnessed(plan: Plan, ports: Ports, stage: Stage, folder: Path, result: TaskResult) -> TaskResult:

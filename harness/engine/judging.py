@@ -26,9 +26,12 @@ class Played:
     plan: Plan
     ports: Ports
     folder: Path
+    """For what it writes while it runs."""
     started: datetime
     began: float
     """Monotonic, in seconds."""
+    unready: Failure | None = None
+    """Why there is no such folder, so that the task cannot begin."""
     journal: Journal = field(default_factory=Journal)
     run: Run | None = None
     """None when its stage could not be opened."""

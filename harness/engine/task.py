@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from harness.engine.budget import overspent
@@ -32,17 +33,29 @@ from harness.spec.steps import Step
 
 MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING")
 """What an agent can do otherwise, although a file's author must mend it."""
+NOWHERE = ".no-scratch-folder"
 Inside = Callable[[Plan], Awaitable[TaskResult]]
 
 
 async def run_task(plan: Plan, ports: Ports) -> TaskResult:
     """Run a task to its end. Cancellation ends it as `aborted`, with its report; the result says so."""
-    played = Played(plan, ports, ports.archive.scratch(plan), ports.clock.wall(), ports.clock.now())
+    folder, unready = _scratch(plan, ports)
+    played = Played(plan, ports, folder, ports.clock.wall(), ports.clock.now(), unready)
     ports.emit(TaskStarted(plan, played.started))
     inside = partial(_inside, played)
     played.run, played.ending = await _play(played, inside)
     played.alternative = await _alternative(plan, played.ending, inside)
     return await _undisturbed(close_task(played))
+
+
+def _scratch(plan: Plan, ports: Ports) -> tuple[Path, Failure | None]:
+    """A folder for what the task writes; where none can be made, a name that nothing has, and why."""
+    try:
+        return ports.archive.scratch(plan), None
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        message = f"No folder for the task's files could be made: {error.strerror or error}{where}"
+        return plan.folder / NOWHERE, Failure("ARTIFACTS_UNWRITABLE", message, cause=error)
 
 
 async def _undisturbed(closing: Coroutine[Any, Any, TaskResult]) -> TaskResult:
@@ -85,6 +98,8 @@ async def _play(played: Played, inside: Inside) -> tuple[Run | None, Ending | No
 async def _opened(played: Played) -> Stage:
     """The stage, inside the task's own limit. Raises Failed."""
     plan = played.plan
+    if played.unready is not None:
+        raise Failed(played.unready)
     try:
         async with asyncio.timeout(plan.timeout):
             return await played.ports.stage(plan, played.folder)

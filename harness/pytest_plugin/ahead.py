@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from harness.compile import compile_plan
 from harness.compile.planned import plans_of
 from harness.engine.schedule import Job
-from harness.lookahead import Lookahead, Make, People, Ran
+from harness.lookahead import Broken, Lookahead, Make, People, Ran
 from harness.pytest_plugin.aside import Aside
+from harness.pytest_plugin.begun import alone, hearing
 from harness.pytest_plugin.collect import TaskItem
 from harness.pytest_plugin.interrupted import CODE as INTERRUPTED
 from harness.pytest_plugin.order import task_items
-from harness.pytest_plugin.run import asking, repair
+from harness.pytest_plugin.run import asking, plan_of, repair
 from harness.pytest_plugin.state import RECORD, State
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.reporting.allure_sink import running_test
@@ -63,7 +63,7 @@ class Ahead:
         self._add(item)
         self._lookahead.skip(item.nodeid)
 
-    def stop(self) -> list[Ran]:
+    def stop(self) -> list[Ran | Broken]:
         """No item follows: what ran and was not reported."""
         return self._lookahead.stop()
 
@@ -76,10 +76,8 @@ class Ahead:
 
     def _job(self, item: TaskItem, current: pytest.Item, *, held: bool) -> tuple[Job, Make]:
         self._look(item.session.items)
-        spec, settings, name = item.loaded.spec, self._state.settings, item.nodeid
-        make = partial(
-            compile_plan, item.loaded, settings=settings, run_id=self._state.run_id, agent=self._state.chosen
-        )
+        spec, name = item.loaded.spec, item.nodeid
+        make = partial(plan_of, self._state, item.loaded)
         wants, after = (self._wanted or {}).get(name, frozenset()), self._before.get(name, frozenset())
         alone = any(fault.kind in SHARED for fault in self._faults(spec))
         free = not held and plain(item, current) and item.loaded.source not in self._state.problems
@@ -109,11 +107,11 @@ class Ahead:
 def begin(config: pytest.Config, state: State) -> None:
     """Tasks of this session run several at once, where `task_workers` says so."""
     workers = state.settings.task_workers
-    if workers == 1 or state.ahead is not None:
+    if workers == 1 or state.ahead is not None or alone(config):
         return
     people = People(asking(state, config), partial(repair, config))
     limit = 1 if workers == "auto" else workers
-    lookahead = Lookahead(state.harness(), limit, people, telemetry_of(config).hear)
+    lookahead = Lookahead(state.harness(), limit, people, hearing(config, telemetry_of(config).hear))
     if workers == "auto":
         lookahead.measure(processes(config))
     state.ahead = Ahead(state, lookahead)
@@ -152,15 +150,21 @@ class RealTimes:
 def end(state: State) -> None:
     """No item follows. What ran ahead and was not asked for is told apart: pytest makes no report of it."""
     ahead, state.ahead = state.ahead, None
-    for ran in ahead.stop() if ahead else ():
-        record = task_record(ran.plan, ran.result, state.harness().redactor)
-        (state.interrupted if record.code == INTERRUPTED else state.passed_over).append(record)
+    for left in ahead.stop() if ahead else ():
+        redactor = state.harness().redactor
+        if isinstance(left, Broken):
+            why = redactor.text(f"{type(left.error).__name__}: {left.error}")
+            state.broken_off.append(f"{left.name.rpartition('::')[2]} ({why})")
+        else:
+            record = task_record(left.plan, left.result, redactor)
+            (state.interrupted if record.code == INTERRUPTED else state.passed_over).append(record)
 
 
 def passed_over_lines(state: State) -> list[str]:
     """For the summary: what had run when the run ended early."""
     told = [_told(record) for record in state.passed_over]
-    return [f"ran ahead, not reported: {', '.join(told)}"] if told else []
+    lines = [f"ran ahead, not reported: {', '.join(told)}"] if told else []
+    return lines + [f"ran ahead, could not be finished: {each}" for each in state.broken_off]
 
 
 def _told(record: TaskRecord) -> str:

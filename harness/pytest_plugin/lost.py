@@ -17,8 +17,11 @@ from harness.spec.problems import SpecError
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def report_lost_task(state: State, node_id: str) -> TaskRecord | None:
-    """What can be said of the task behind a node id; None when it is no task, or cannot be read any more."""
+def report_lost_task(state: State, node_id: str, why: str = "") -> TaskRecord | None:
+    """What can be said of the task behind a node id; None when it is no task, or cannot be read any more.
+
+    `why`: more of what its process died of.
+    """
     file, _, name = node_id.partition("::")
     try:
         task = _named(state.settings.root / file, name)
@@ -27,7 +30,8 @@ def report_lost_task(state: State, node_id: str) -> TaskRecord | None:
         return None
     if plan is None:
         return None
-    died = Failure("WORKER_CRASHED", "The process that ran the task died; what it saw is lost")
+    message = "The process that ran the task died; what it saw is lost"
+    died = Failure("WORKER_CRASHED", f"{message}; {why}" if why else message)
     result = unrun(state, plan, died, missed="its process died")
     AllureSink(state.harness().redactor).lost(node_id, plan, result)
     return task_record(plan, result)

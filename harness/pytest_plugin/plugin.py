@@ -23,7 +23,7 @@ from harness.pytest_plugin.needs import OPTION
 from harness.pytest_plugin.order import arrange, task_items
 from harness.pytest_plugin.plans import header_lines, reach_lines
 from harness.pytest_plugin.shard import Sharding
-from harness.pytest_plugin.state import BROWSER, RECORD, STATE, State
+from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, RECORD, STATE, State
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import environment, live_progress, refused, write_summary
 from harness.reporting.allure_files import write_allure_files
@@ -65,7 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if shard := config.getoption("--task-shard"):
         config.pluginmanager.register(Sharding(shard), "taskspec-shard")
     if worker := getattr(config, "workerinput", None):
-        config.stash[STATE].run_id = worker["taskspec_run_id"]
+        config.stash[STATE].run_id, config.stash[STATE].afresh = worker["taskspec_run_id"], worker.get(AFRESH, "")
+        config.stash[STATE].done.update(worker.get(DONE, {}))
     config.stash[RUN_LABEL] = RunLabel(config.stash[STATE].run_id)
     if config.getoption("--alluredir", None):
         config.stash[RUN_LABEL].register()
@@ -105,7 +106,7 @@ def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
     from harness.pytest_plugin.lost import report_lost_task
 
     state: State = sched.config.stash[STATE]
-    if record := report_lost_task(state, crashitem):
+    if record := report_lost_task(state, crashitem, getattr(sched, "why", {}).get(crashitem, "")):
         report.taskspec = record.model_dump(mode="json")
         report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
 
@@ -188,15 +189,20 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """A failed task that was skipped, because what it depends on did not run, is still a failed one for `--lf`."""
     config: Any = session.config
-    if config.stash[STATE].ahead is not None:
-        from harness.pytest_plugin import ahead
+    state = config.stash[STATE]
+    try:
+        if state.ahead is not None:
+            from harness.pytest_plugin import ahead
 
-        ahead.end(config.stash[STATE])
-    if hasattr(config, "workeroutput"):
-        config.workeroutput[BROWSER] = config.stash[STATE].browser
-    cache: Any = session.config.pluginmanager.getplugin("lfplugin")
-    for item in session.config.stash[STATE].unjudged if cache is not None and cache.active else ():
-        cache.lastfailed[getattr(item, "id", item.nodeid)] = True
+            ahead.end(state)
+    finally:
+        if hasattr(config, "workeroutput"):
+            config.workeroutput[BROWSER] = state.browser
+        cache: Any = config.pluginmanager.getplugin("lfplugin")
+        for item in state.unjudged if cache is not None and cache.active else ():
+            cache.lastfailed[getattr(item, "id", item.nodeid)] = True
+        if hasattr(config, "workeroutput"):
+            state.close()  # a worker that has said that it is done has 5 s; one that cannot say it gets no further
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -224,7 +230,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 
 
 def _passed_over(state: State) -> list[str]:
-    if not state.passed_over:
+    if not (state.passed_over or state.broken_off):
         return []
     from harness.pytest_plugin import ahead
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -97,8 +98,14 @@ def _ran(state: State, item: pytest.Item, loaded: Loaded, sink: Callable[[Event]
     if state.ahead is not None:
         ran = state.ahead.run(item, sink)
         return ran.plan, ran.result
-    plan = compile_plan(loaded, settings=state.settings, run_id=state.run_id, agent=state.chosen)
+    plan = plan_of(state, loaded)
     return plan, state.harness().run(plan, sink, asking(state, item.config), partial(repair, item.config))
+
+
+def plan_of(state: State, loaded: Loaded) -> Plan:
+    """Raises SpecError. What a worker of xdist has left behind that died is not met by a task that runs again (002)."""
+    plan = compile_plan(loaded, settings=state.settings, run_id=state.run_id, agent=state.chosen)
+    return replace(plan, world=f"{plan.world}.{state.afresh}") if state.afresh and not plan.spec.episode_id else plan
 
 
 def asking(state: State, config: pytest.Config) -> Ask | None:

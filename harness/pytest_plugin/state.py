@@ -55,6 +55,14 @@ class State:
     """Runs tasks before their turn; None: each runs in its turn."""
     passed_over: list[TaskRecord] = field(default_factory=list)
     """Tasks that ran ahead of a run that ended early: pytest makes no report of them."""
+    broken_off: list[str] = field(default_factory=list)
+    """Those of them that could not be finished, and why."""
+    workers_lost: int = 0
+    """Workers of xdist that died."""
+    one_by_one: bool = False
+    """From now on workers of xdist do one task at a time: it is not known which of several tasks has killed one."""
+    afresh: str = ""
+    """Of a worker that follows one that died: the end of its worlds' names. A task that runs again has a fresh one."""
     told_browser: str = ""
     """What a worker of xdist said of its browser."""
     _harness: SyncHarness | None = None
@@ -86,13 +94,19 @@ class State:
         return (self._harness.browser if self._harness else "") or self.told_browser
 
     def close(self) -> None:
-        if self._harness is not None:
-            self._harness.close()
-            self._harness = None
+        """Bounded. What was cut off in it is not tried again."""
+        self.told_browser = self.browser
+        harness, self._harness = self._harness, None
+        if harness is not None:
+            harness.close()
 
 
 BROWSER = "taskspec_browser"
 """What a worker of xdist says at its end: `State.browser`."""
+AFRESH = "taskspec_afresh"
+"""Key of `workerinput`: `State.afresh`."""
+DONE = "taskspec_done"
+"""Key of `workerinput`: `State.done` so far, of a worker that follows one that died."""
 STATE: pytest.StashKey[State] = pytest.StashKey()
 RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
 """Of an item whose task ran."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from harness.engine.closing import not_kept
 from harness.failure import Failure
 from harness.plan import Plan
 from harness.ports import Evidence, Item, Snapshot
@@ -42,7 +43,7 @@ def bare_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.environ
 
 
 def unrun(state: State, plan: Plan, failure: Failure, missed: str = "it did not run") -> TaskResult:
-    """The result of a task of which nothing is known but why, with its `errors/<key>` written.
+    """The result of a task of which nothing is known but why, with its `errors/<key>` written, if the disk takes it.
 
     `missed`: why there is nothing to see of its browser.
     """
@@ -60,6 +61,10 @@ def unrun(state: State, plan: Plan, failure: Failure, missed: str = "it did not 
     # nothing was measured: how many steps were done, and in what time, would be made up
     report = error_report(plan, result, Context(), expected=False).model_copy(update={"metrics": None})
     archive = state.harness().archive
-    evidence = Evidence(archive.scratch(plan), tuple(Item(name, "missed", missed) for name in _OF_THE_BROWSER))
-    kept = archive.keep(plan, result, report, evidence, Snapshot())
-    return replace(result, error=report, artifacts=kept)
+    items = tuple(Item(name, "missed", missed) for name in _OF_THE_BROWSER)
+    result = replace(result, error=report)
+    try:
+        kept = archive.keep(plan, result, report, Evidence(archive.scratch(plan), items), Snapshot())
+    except OSError as error:
+        return not_kept(result, error)
+    return replace(result, artifacts=kept)

@@ -6,17 +6,20 @@ import contextlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 
 from harness.failure import Failed
+from harness.pytest_plugin.begun import ALONE, JOURNAL
+from harness.pytest_plugin.comeback import Comeback, last_one, looks_ahead, of_task
 from harness.pytest_plugin.garbage import rarely
 from harness.pytest_plugin.interrupted import end_in_order
 from harness.pytest_plugin.order import groups
-from harness.pytest_plugin.state import BROWSER, STATE, State
+from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, STATE, State
 from harness.pytest_plugin.telemetry import telemetry_of
-from harness.spec.load import Loaded, is_task_file, load_file
+from harness.spec.load import Loaded, load_file
 from harness.spec.parametrize import base_id, expand
 from harness.spec.problems import SpecError
 from harness.spec.suite import dependencies
@@ -36,11 +39,44 @@ class XdistHooks:
         config.option.loadscopereorder = False  # `priority` says what comes first, not the size of a group
         return _scheduling()(config, log)
 
+    def __init__(self) -> None:
+        self._journals: TemporaryDirectory[str] | None = None
+
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
+    def pytest_configure_node(self, node: Any) -> None:
+        """What a worker has to know of those that died before it."""
+        state: State = node.config.stash[STATE]
+        worker: dict[str, Any] = node.workerinput
+        if state.workers_lost:
+            worker[AFRESH], worker[DONE] = worker["workerid"], dict(state.done)
+        if state.settings.task_workers == 1:
+            return
+        if state.one_by_one:
+            worker[ALONE] = True
+        else:
+            self._journals = self._journals or TemporaryDirectory(prefix="taskspec-begun-", ignore_cleanup_errors=True)
+            worker[JOURNAL] = str(Path(self._journals.name) / worker["workerid"])
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
         """A worker that died has said nothing."""
         state: State = node.config.stash[STATE]
         state.told_browser = state.told_browser or getattr(node, "workeroutput", {}).get(BROWSER, "")
+        if error is not None:
+            state.workers_lost += 1
+            sched: Any = getattr(node.config.pluginmanager.getplugin("dsession"), "sched", None)
+            if getattr(sched, "held", None) and last_one(node.config, state):
+                sched.give_up(node)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """What became of a task: what depends on it may run in a worker that did not see it."""
+        document, node = getattr(report, "taskspec", None), getattr(report, "node", None)
+        if document and node is not None and report.when == "call":
+            node.config.stash[STATE].done[document["task_id"]] = report.passed
+
+    def pytest_unconfigure(self) -> None:
+        if self._journals is not None:
+            self._journals.cleanup()
 
     @pytest.hookimpl(optionalhook=True, wrapper=True, tryfirst=True)
     def pytest_handlecrashitem(self, sched: Any) -> Generator[None, Any, Any]:
@@ -59,7 +95,7 @@ class XdistHooks:
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """The controller owns the services: it starts them when a worker has found tasks, before the first one runs."""
         state: State = node.config.stash[STATE]
-        if not any(map(_of_task, ids)):
+        if not any(map(of_task, ids)):
             return
         end_in_order()
         telemetry_of(node.config).begin()
@@ -68,11 +104,6 @@ class XdistHooks:
         if state.settings.services:
             with contextlib.suppress(Failed, ValueError, OSError):  # each task reports it
                 state.harness().start()
-
-
-def _of_task(node_id: str) -> bool:
-    name = node_id.partition("::")[0]
-    return is_task_file(Path(name)) or Path(name).suffix in (".yaml", ".yml", ".json")
 
 
 SCOPES: dict[str, Callable[[str], str]] = {
@@ -95,59 +126,30 @@ class Deep:
     config: Any
     workqueue: Any
     assigned_work: Any
+    collecting: Any
     _pending_of: Any
     _assign_work_unit: Any
 
     def _reschedule(self, node: Any) -> None:
-        """Called when a worker may be given more."""
+        """Called when a worker may be given more; so may the others: who has least is the next, so that none runs dry.
+
+        xdist gives the worker itself what it needs to go on, or ends it when nothing is left.
+        """
         base: Any = super()
         base._reschedule(node)  # noqa: SLF001 - xdist's schedulers are extended so
-        wanted = _depth(self.config.stash[STATE].settings.task_workers)
-        while self.workqueue and not node.shutting_down and self._pending_of(self.assigned_work[node]) < wanted:
-            self._assign_work_unit(node)
+        while self.workqueue and (other := self._emptiest()) is not None:
+            self._assign_work_unit(other)
 
-
-class Comeback:
-    """What becomes of a worker's work when it dies; of the item that it ran, `--reruns` decides."""
-
-    workqueue: Any
-    assigned_work: Any
-    _reschedule: Any
-    left: dict[str, dict[str, bool]] | None = None
-    """What a worker that died had been given."""
-
-    def remove_node(self, node: Any) -> str | None:
-        """As the base class, but the item that killed the worker is done with.
-
-        The others get what is left when `go_on` is called: `--reruns` may want the item once more, before them.
-        """
-        workload = self.assigned_work.pop(node)
-        pending = (item for unit in workload.values() for item, done in unit.items() if not done)
-        crashed: str | None = next(pending, None)
-        if crashed is None:
-            return None
-        for unit in workload.values():
-            unit.update({crashed: True} if crashed in unit else {})
-        self.left = workload
-        return crashed
-
-    def mark_test_pending(self, item: str) -> None:
-        """Once more, in its place among its group."""
-        for unit in (self.left or {}).values():
-            unit.update({item: False} if item in unit else {})
-
-    def go_on(self) -> None:
-        """What became of the item is said: the others get what is left of the worker's work, and before all else.
-
-        xdist ends workers that find nothing to do, so that they must not look before.
-        """
-        left, self.left = self.left or {}, None
-        for scope, unit in reversed(left.items()):
-            if not all(unit.values()):
-                self.workqueue[scope] = unit
-                self.workqueue.move_to_end(scope, last=False)
-        for other in list(self.assigned_work):
-            self._reschedule(other)
+    def _emptiest(self) -> Any:
+        """The worker with the fewest items, of those that may know of more; None: there is none."""
+        state: State = self.config.stash[STATE]
+        depth = _depth(state.settings.task_workers)
+        room: dict[Any, int] = {}
+        for node, workload in self.assigned_work.items():
+            known = self._pending_of(workload)
+            if known < depth and not node.shutting_down and node not in self.collecting and looks_ahead(node, state):
+                room[node] = known
+        return min(room, key=lambda node: room[node], default=None)
 
 
 @cache
@@ -215,7 +217,7 @@ def tasks_in(config: pytest.Config, node_ids: Iterable[str]) -> dict[str, Loaded
 
 
 def _task_files(node_ids: Iterable[str]) -> Iterator[str]:
-    return iter(dict.fromkeys(node_id.partition("::")[0] for node_id in node_ids if _of_task(node_id)))
+    return iter(dict.fromkeys(node_id.partition("::")[0] for node_id in node_ids if of_task(node_id)))
 
 
 def _cases(path: Path) -> tuple[Loaded, ...]:

@@ -371,6 +371,34 @@ def test_a_browser_that_is_not_there_is_one_clear_line(project: Project) -> None
     assert project.report("A-1")["code"] == "BROWSER_LAUNCH_FAILED"
 
 
+NO_ROOM = """
+from harness.reporting.artifacts import DirectoryArchive
+whole = DirectoryArchive.scratch
+def scratch(self, plan):
+    if plan.task_id == 'B-NO-ROOM':
+        raise OSError(28, 'No space left on device', 'errors/.tmp/B')
+    return whole(self, plan)
+DirectoryArchive.scratch = scratch
+"""
+
+
+def test_a_disk_that_does_not_take_what_tasks_leave_turns_no_green_one_red(project: Project) -> None:
+    """A file stands where their folders are to be."""
+    (project.path / "errors").mkdir()
+    (project.path / "errors" / ".kept").touch()
+    (project.path / "conftest.py").write_text(NO_ROOM, "utf-8")
+    project.task("A-GREEN", steps=[{"act": "wait", "value": 0.01}])
+    project.task("B-NO-ROOM", steps=[{"act": "wait", "value": 0.01}])
+    result = project.run()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines([
+        "*B-NO-ROOM failed: ARTIFACTS_UNWRITABLE*before the first step",
+        "*tasks: 2: 1 completed, 1 failed",
+        "*A-GREEN: What it left could not be kept: Not a directory; see that it can be written*",
+    ])  # fmt: skip
+    assert project.report("B-NO-ROOM")["error_message"].endswith("No space left on device: errors/.tmp/B")
+
+
 def test_a_project_without_services_is_shown_the_way(project: Project) -> None:
     (project.path / "pyproject.toml").write_text("[tool.harness]\n", "utf-8")
     project.task("A-1")

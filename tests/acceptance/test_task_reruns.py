@@ -1,4 +1,4 @@
-"""`--reruns` (pytest-rerunfailures) beside `-n`: a task whose process died is run once more, in its place."""
+"""Tasks whose process died beside `-n`: `--reruns` runs them once more, in their place; who was beside them passes."""
 
 from __future__ import annotations
 
@@ -32,3 +32,33 @@ def test_a_task_whose_worker_died_runs_again_before_what_depends_on_it(project: 
     assert not outcomes.keys() & {"failed", "skipped", "errors"}
     records = json.loads((project.path / ".harness" / "last-run.json").read_text("utf-8"))["results"]
     assert {each["task_id"]: each["final_state"] for each in records} == dict.fromkeys("ABC", "completed")
+
+
+KILLER = """
+import os
+def read(world):
+    os._exit(3)
+"""
+
+
+def test_one_that_kills_its_worker_takes_no_neighbour_along(project: Project) -> None:
+    """They ran in it at the same time, and run again. What they depend on has passed in the worker that died."""
+    pyproject = project.path / "pyproject.toml"
+    text = pyproject.read_text("utf-8") + '\n[tool.harness.channels.deadly]\npython = "deadly:read"\n'
+    pyproject.write_text(text, "utf-8")
+    (project.path / "deadly.py").write_text(KILLER, "utf-8")
+    wait = [{"act": "wait", "value": 1}]
+    project.task("A", steps=[{"act": "wait", "value": 0.01}])
+    project.task("B", steps=wait, dependencies=["A"])
+    project.task(
+        "C",
+        steps=[{"act": "wait", "value": 0.5}],
+        dependencies=["A"],
+        success_criteria=["json('deadly', 'ready') == 'yes'"],
+    )
+    result = project.run("-n", "1", "--task-workers", "3")
+    assert {key: result.parseoutcomes().get(key) for key in ("passed", "failed")} == {"passed": 2, "failed": 1}
+    assert any("these run again, one at a time: B, C" in line for line in result.outlines)
+    report = project.report("C")
+    assert report["code"] == "WORKER_CRASHED"
+    assert "other tasks ran at the same time" in report["error_message"]

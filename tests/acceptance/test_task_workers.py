@@ -162,6 +162,32 @@ def test_after_the_first_failure_nothing_more_begins_and_what_ran_is_told(projec
     assert not (project.path / "errors" / "D").exists()
 
 
+BROKEN = """
+from harness.reporting.artifacts import DirectoryArchive
+whole = DirectoryArchive.passed
+def passed(self, plan, result):
+    if plan.task_id == 'B':
+        raise RuntimeError('a defect of ours')
+    whole(self, plan, result)
+DirectoryArchive.passed = passed
+"""
+
+
+def test_one_that_ran_ahead_and_broke_off_takes_nothing_of_the_end_away(project: Project) -> None:
+    (project.path / "conftest.py").write_text(BROKEN, "utf-8")
+    project.task("A", steps=[SHOP, pause(1)], success_criteria=WRONG)
+    project.task("B", steps=[pause(0.01)])
+    project.task("C", steps=[pause(0.01)])
+    result = project.run("-x", "--task-workers", "3")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines([
+        "*A failed: CRITERIA_UNMET*",
+        "*ran ahead, not reported: C (completed)*",
+        "*ran ahead, could not be finished: B (RuntimeError: a defect of ours)*",
+    ])  # fmt: skip
+    assert (project.path / ".harness" / "metrics.json").is_file()
+
+
 def test_ctrl_c_ends_all_of_them_with_their_reports(project: Project) -> None:
     for name in ("A", "B", "C"):
         project.task(name, steps=[SHOP, pause(40)])

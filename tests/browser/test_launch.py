@@ -9,15 +9,18 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import psutil
 import pytest
 
-from harness.browser import Browsers, PlaywrightSession, SessionRequest
+from harness.browser import Browsers, PlaywrightSession, SessionRequest, tab
+from harness.browser.tab import Tab
 from harness.failure import Failed
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
+from tests.browser.moments import until
 from tests.browser.processes import gone, signal_tree, tree
 from tests.browser.stage import SHOP, Stage, passed
 
@@ -179,6 +182,94 @@ def refused(run: Any, folder: Path, settings: BrowserSettings) -> str:
 
     answer: str = run(body())
     return answer
+
+
+MOMENTS = {
+    "asked": lambda _: True,
+    "context": lambda browser: len(browser.contexts) > 1,
+    "page": lambda browser: any(context.pages for context in browser.contexts[1:]),
+}
+"""When an opening is cut off: what holds of the browser by then, in which one session lives already."""
+
+
+@pytest.mark.parametrize("recording", ["minimal", "full"])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_an_opening_that_is_cut_off_leaves_no_context(run: Any, stage: Stage, moment: str, recording: str) -> None:
+    async def body() -> None:
+        hosts = {SHOP: stage.site.port}
+        chromium = (await stage.session(hosts=hosts))._chromium
+        browser = chromium.browser
+        for turns in range(4):
+            opening = asyncio.create_task(stage.session(hosts=hosts, recording=recording))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            while not (opening.done() or MOMENTS[moment](browser)):
+                await asyncio.sleep(0)
+            opening.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+        after = await stage.session(hosts=hosts)  # behind what was still on its way
+        assert after._chromium is chromium, "nobody's browser was ended for it"
+        assert chromium.sessions == 2
+        await after.close()
+        await until(lambda: len(browser.contexts) == 1)
+
+    run(body())
+
+
+@pytest.mark.parametrize("error", [None, ValueError("a defect of whoever prepares it")])
+def test_a_tab_that_cannot_be_prepared_is_closed(run: Any, stage: Stage, error: Exception | None) -> None:
+    async def body() -> None:
+        browser = (await stage.session())._chromium.browser
+        asked = asyncio.Event()
+
+        async def on_tab(_tab: Any) -> None:
+            asked.set()
+            if error is not None:
+                raise error
+            await asyncio.Event().wait()
+
+        before, stage.browsers.on_tab = len(browser.contexts), on_tab
+        try:
+            opening = asyncio.create_task(stage.session())
+            await asked.wait()
+            if error is None:
+                opening.cancel()
+            with pytest.raises(type(error) if error else asyncio.CancelledError):
+                await opening
+        finally:
+            stage.browsers.on_tab = None
+        await until(lambda: len(browser.contexts) == before)
+
+    run(body())
+
+
+def test_a_context_that_is_slow_to_come_holds_nobody_up_and_is_closed(run: Any, stage: Stage) -> None:
+    """It was asked for, and the driver answers only after whoever asked is gone."""
+
+    async def body() -> None:
+        chromium = (await stage.session())._chromium
+        before, may_come = len(chromium.browser.contexts), asyncio.Event()
+
+        class Slow:
+            async def new_context(self, **options: Any) -> Any:
+                await may_come.wait()
+                return await chromium.browser.new_context(**options)
+
+        slow = cast("Any", SimpleNamespace(browser=Slow(), user_agent=chromium.user_agent))
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await Tab.open(slow, request(stage.folder), SystemClock(), "", (800, 600), None)
+        assert asyncio.get_running_loop().time() - began < 10
+        closing = set(tab._closing)
+        assert len(closing) == 1
+        may_come.set()
+        await asyncio.wait(closing, timeout=20)
+        assert not tab._closing
+        assert len(chromium.browser.contexts) == before
+
+    run(body())
 
 
 def test_only_a_browser_with_hosts_is_told_of_them(run: Any, stage: Stage) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import threading
+from concurrent.futures import wait
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
@@ -13,7 +14,7 @@ import pytest
 
 from harness import lookahead
 from harness.engine.schedule import Job
-from harness.lookahead import Lookahead
+from harness.lookahead import Broken, Lookahead, Ran
 from harness.output import keep
 from harness.sync import LoopThread
 from harness.wiring import SyncHarness
@@ -45,4 +46,28 @@ def test_output_that_cannot_be_said_takes_no_outcome_away(monkeypatch: pytest.Mo
     assert said == ["before", "after"]
     assert stderr.getvalue().startswith("taskspec: some output of this task is missing here: UnicodeEncodeError: ")
     assert stderr.getvalue().isascii()
+    loop.close()
+
+
+def test_one_that_breaks_off_takes_nothing_of_the_others_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run is over; of three that ran ahead, one has met a defect of ours."""
+    result = SimpleNamespace(failure=None)
+
+    async def play(plan: Any, *_: Any) -> Any:
+        if plan.spec == "C":
+            raise NotADirectoryError("errors/.kept is a file")
+        return result
+
+    loop = LoopThread()
+    monkeypatch.setattr(lookahead, "reached", lambda _spec, _result: True)
+    tasks = Lookahead(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play)), 4)
+    tasks.add((Job(name), partial(cast("Any", SimpleNamespace), spec=name)) for name in "ABCD")
+    tasks.run("A", lambda _event: None)
+    for begun in list(tasks._begun.values()):
+        wait([begun.pending._outcome], 30)
+    left = tasks.stop()
+    assert [each.plan.spec for each in left if isinstance(each, Ran)] == ["B", "D"]
+    assert [(each.name, str(each.error)) for each in left if isinstance(each, Broken)] == [
+        ("C", "errors/.kept is a file")
+    ]
     loop.close()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
+from harness.events import TaskEnded
 from harness.failure import Failure
 from harness.record import MetFault
 from harness.spec.faults import Fault
@@ -91,7 +93,7 @@ def test_the_session_is_closed_whatever_healing_does() -> None:
             OSError(28, "No space left on device", "errors/T/error_report.json"),
             "No space left on device; make room on its disk (errors/T/error_report.json)",
         ),
-        (OSError("it is gone"), "Could not be kept: it is gone; make room on its disk"),
+        (OSError("it is gone"), "What it left could not be kept: it is gone; make room on its disk"),
     ],
 )
 def test_a_disk_that_does_not_take_what_a_task_left_changes_nothing_of_how_it_ended(error: OSError, words: str) -> None:
@@ -106,3 +108,57 @@ def test_a_disk_that_does_not_take_what_a_task_left_changes_nothing_of_how_it_en
     assert (result.failure, result.artifacts) == (GONE, None)
     [warning] = [each for each in result.warnings if each.type == "evidence_not_kept"]
     assert warning.message.endswith(words)
+
+
+LEFT_OUT = {"preconditions": ["mem('a') == 1"], "error_recovery": {"on_precondition_fail": {"strategy": "skip_task"}}}
+
+
+@pytest.mark.parametrize(("method", "spec"), [("passed", {}), ("skipped", LEFT_OUT)])
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            OSError(28, "No space left on device", "errors/T"),
+            "No space left on device; make room on its disk (errors/T)",
+        ),
+        (
+            NotADirectoryError(20, "Not a directory", "errors/.kept/T"),
+            "Not a directory; see that it can be written (err",
+        ),
+    ],
+)
+def test_a_disk_that_does_not_take_what_a_task_left_makes_no_task_fail(
+    method: str, spec: dict[str, Any], error: OSError, words: str
+) -> None:
+    theatre = Theatre()
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise error
+
+    setattr(theatre.archive, method, refuse)
+    result = asyncio.run(theatre.play(**spec))
+    assert (result.failure, bool(result.skipped)) == (None, method == "skipped")
+    [warning] = [each for each in result.warnings if each.type == "evidence_not_kept"]
+    assert words in warning.message
+    told = theatre.events[-1]
+    assert isinstance(told, TaskEnded)
+    assert told.result == result
+    assert theatre.session.closed
+
+
+def test_a_task_without_a_folder_for_its_files_fails_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    theatre = Theatre()
+
+    def scratch(_plan: Any) -> Path:
+        raise OSError(28, "No space left on device", "errors/.tmp/1/T-1-1")
+
+    monkeypatch.setattr(theatre.archive, "scratch", scratch)
+    result = asyncio.run(theatre.play())
+    assert result.failure is not None
+    assert (result.final_state, result.failure.code, result.failed_index) == ("failed", "ARTIFACTS_UNWRITABLE", -1)
+    assert result.failure.message.endswith("could be made: No space left on device: errors/.tmp/1/T-1-1")
+    assert [type(event).__name__ for event in theatre.events] == ["TaskStarted", "TaskEnded"]
+    [(_, report, evidence, _)] = theatre.archive.kept
+    assert (report.code, evidence.folder.exists()) == ("ARTIFACTS_UNWRITABLE", False)
+    assert result.artifacts is not None
+    assert theatre.session.acts == []

@@ -47,6 +47,13 @@ def test_everything() -> None:
     ]
 
 
+def test_what_a_task_that_passed_could_not_leave_is_told_once() -> None:
+    """One that failed says it in its own text."""
+    refused = {"type": "evidence_not_kept", "step_index": None, "message": "What it left could not be kept: no room"}
+    lines = summary_lines([record(warnings=[refused]), record(final_state="failed", warnings=[refused])])
+    assert lines[1:] == ["warnings:", "  T: What it left could not be kept: no room"]
+
+
 def test_what_a_green_run_leaves_is_explained() -> None:
     expected = record(final_state="failed", expected=True)
     assert summary_lines([record(), expected], Path("errors"))[1:] == [
