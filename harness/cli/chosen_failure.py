@@ -68,7 +68,7 @@ def _newest(root: Path, run: str | None, of_run: str | None, command: str) -> Ke
     found = [kept for kept in map(readable, folders_of(root, run)) if kept and not kept.report.expected]
     if not found:
         fail(f"no failures under {shown_path(root)}")
-    own = [kept for kept in found if of_run in (None, kept.run)]
+    own = [kept for kept in found if of_run in (None, kept.run) and kept.counts]
     newest = max(own or found, key=lambda kept: kept.report.timestamp)
     if not own:
         older = f"the last failure is of run {newest.run}: {command} {newest.folder.name}"

@@ -19,7 +19,7 @@ from harness.reporting.task_record import site_of
 from harness.reporting.visible import printable
 from harness.triage import Trouble, troubles
 
-_RUN = re.compile(r"([0-9]{8}T[0-9]{6})-[0-9]+")
+_RUN = re.compile(r"([0-9]{8}T[0-9]{6})-(?:[0-9]+|merged-[0-9a-f]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,12 @@ def of_directories(root: Path) -> FailedTasks:
     believed, others = _believed(found)
     notes += map(_no_run, others)
     run = max((each.run for each in believed), default="")
-    own = [each for each in believed if each.run == run]
-    if older := len(believed) - len(own):
+    of_run = [each for each in believed if each.run == run]
+    if older := len(believed) - len(of_run):
         notes.append(f"{older} of earlier runs left out: `harness show` lists them")
+    own = [each for each in of_run if each.counts]
+    if replaced := len(of_run) - len(own):
+        notes.append(f"{replaced} left out: a later execution of the same task counts")
     failed = tuple(_trouble(each) for each in own if not each.report.expected)
     return FailedTasks(run, failed, None, len(own) - len(failed), tuple(notes))
 
@@ -83,7 +86,10 @@ def _believed(found: Sequence[Kept]) -> tuple[Sequence[Kept], Sequence[Kept]]:
 
 
 def _may_be_a_run(name: str, now: datetime) -> bool:
-    """Whether it is called as runs are (plan.new_run_id), and not of a time to come, as far as clocks agree."""
+    """Whether it is called as runs are (plan.new_run_id, history.merging), and not of a time to come.
+
+    As far as clocks agree.
+    """
     if (found := _RUN.fullmatch(name)) is None:
         return False
     try:

@@ -142,4 +142,6 @@ def line(kept: Kept, last_run: str | None) -> str:
     notes = [] if name == kept.report.task_id else [f"  [{name}]"]
     if last_run is not None and kept.run != last_run:
         notes.append("  (not of the last run)")
+    elif not kept.counts:
+        notes.append("  (a later execution counts)")
     return visible(f"{when(kept.report):%Y-%m-%d %H:%M}  {headline(kept.report)}{''.join(notes)}")

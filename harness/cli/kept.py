@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from harness.report import ErrorReport
 from harness.reporting.documents import read_json, read_regular
+from harness.reporting.merged import counts, run_of
 from harness.reporting.names import shown_path
 
 REPORT = "error_report.json"
@@ -34,8 +35,13 @@ class Kept:
 
     @property
     def run(self) -> str:
-        """The run that wrote it."""
-        return str(self.manifest.get("run", "unknown"))
+        """The run that wrote it; in a merged folder, the merged one."""
+        return run_of(self.manifest)
+
+    @property
+    def counts(self) -> bool:
+        """Whether no later execution of its task, in a merged folder, has taken its place."""
+        return counts(self.manifest)
 
 
 def is_kept(folder: Path) -> bool:

@@ -52,6 +52,7 @@ def _facts(kept: Kept, last_run: str | None) -> Mapping[str, Any]:
         "folder": str(kept.folder),
         "run": kept.run,
         "of_last_run": None if last_run is None else kept.run == last_run,
+        "counts": kept.counts,
         "timestamp": report.timestamp.isoformat(),
         "final_state": report.final_state,
         "code": report.code,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
@@ -17,37 +18,72 @@ if TYPE_CHECKING:
     from harness.history.shards import Shard
 
 
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """Of the folders that were named."""
+
+    shards: list[Shard]
+    """Those that can be merged, each run once."""
+    problems: list[str]
+    """What is wrong with the others."""
+    twice: list[str]
+    """Those whose run is there already."""
+
+
 def merge(
     folders: Annotated[
         list[Path], typer.Argument(metavar="DIR...", help="Project folders, or what a CI system kept of them.")
     ],
     output: Annotated[Path, typer.Option(metavar="DIR", help="Where the whole goes.")] = Path("merged"),
-    strict: Annotated[bool, typer.Option("--strict", help="A folder that cannot be merged fails the command.")] = False,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Nothing is merged when a folder cannot be, or a part of --task-shard is missing."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
 ) -> None:
     """Put the last runs of several folders together: their tasks as one run, errors/ and allure-results/ beside it.
 
     Each folder holds .harness/history.sqlite3 (or history.sqlite3), errors/ and allure-results/. The output is a
-    folder that reads like a project's: `harness history show --project merged`. Merged again, it keeps its history.
-    Exit code: 0, 1 when nothing could be merged (with --strict: when one folder could not).
+    folder that reads like a project's: `harness history show --project merged`. Merged again, it keeps its history
+    and what others wrote beside it. Missing parts of a divided suite (--task-shard) are named.
+    Exit code: 0, 1 when nothing could be merged (with --strict: when a folder could not, or a part is missing).
 
     Example: harness merge shard-1 shard-2 --output merged
     """
-    shards, problems = _readable(folders)
-    for problem in problems:
-        _left_out(problem)
-    if not shards or (strict and problems):
-        fail("nothing was merged" + (": --strict refuses to leave out a folder" if shards else ""))
-    run, others = _together(shards, output)
-    for other in others:
-        _left_out(other)
+    from harness.history.parts import missing_parts
+
+    found = _readable(folders)
+    missing = missing_parts(shard.run.shard for shard in found.shards)
+    _tell("left out: ", found.problems)
+    _tell("", found.twice)
+    _tell("warning: ", missing)
+    _refuse(found, missing, strict)
+    run, others = _together(found.shards, output)
+    _tell("left out: ", others)
     counts = _counts(run)
     if as_json:
         document = {"run": run.run, "merged_from": run.merged_from, "output": str(output), "tasks": counts}
-        typer.echo(json.dumps({**document, "left_out": [*problems, *others]}, indent=2))
+        said = {"left_out": [*found.problems, *others], "named_twice": found.twice, "missing_parts": missing}
+        typer.echo(json.dumps({**document, **said}, indent=2))
         return
     told = ", ".join(f"{number} {kind.replace('_', ' ')}" for kind, number in counts.items() if number)
-    typer.echo(f"{shown_path(output)}: run {run.run}, of {len(shards)} folders: {told}")
+    typer.echo(f"{shown_path(output)}: run {run.run}, of {_folders(len(found.shards))}: {told}")
+
+
+def _folders(number: int) -> str:
+    return "1 folder" if number == 1 else f"{number} folders"
+
+
+def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
+    """Ends the command where there is nothing to merge, or not all of it and that is not allowed."""
+    if not found.shards:
+        fail("nothing was merged")
+    if strict and found.problems:
+        fail("nothing was merged: --strict refuses to leave out a folder")
+    if strict and missing:
+        fail(f"nothing was merged: --strict refuses to go without a part: {'; '.join(missing)}")
 
 
 def _together(shards: list[Shard], output: Path) -> tuple[RunRecord, list[str]]:
@@ -65,10 +101,11 @@ def _together(shards: list[Shard], output: Path) -> tuple[RunRecord, list[str]]:
         fail(plain(f"nothing was merged: {error}; make room, or name another place with --output"), file=output)
 
 
-def _left_out(what: str) -> None:
+def _tell(before: str, lines: list[str]) -> None:
     from harness.cli.history_tables import plain
 
-    typer.echo(f"left out: {plain(what)}", err=True)
+    for line in lines:
+        typer.echo(f"{before}{plain(line)}", err=True)
 
 
 def _counts(run: RunRecord) -> dict[str, int]:
@@ -79,19 +116,28 @@ def _counts(run: RunRecord) -> dict[str, int]:
     return {kind.replace(" ", "_"): found[kind] for kind in get_args(Counted)}
 
 
-def _readable(folders: list[Path]) -> tuple[list[Shard], list[str]]:
-    """The folders that can be merged, each run once, and what is wrong with the others."""
+def _readable(folders: list[Path]) -> Readable:
     from harness.history import HistoryError
     from harness.history.merging import identity_of
     from harness.history.shards import shard_of
 
-    shards: dict[str, Shard] = {}
-    problems: list[str] = []
+    found = Readable([], [], [])
+    known: dict[str, Path] = {}
     for folder in folders:
         try:
             shard = shard_of(folder)
         except (HistoryError, OSError) as error:
-            problems.append(str(error))
+            found.problems.append(str(error))
             continue
-        shards.setdefault(identity_of(shard.run), shard)
-    return list(shards.values()), problems
+        first = known.setdefault(identity_of(shard.run), folder)
+        if first is folder:
+            found.shards.append(shard)
+        else:
+            found.twice.append(_twice(folder, first))
+    return found
+
+
+def _twice(folder: Path, first: Path) -> str:
+    same = folder.resolve() == first.resolve()
+    what = "named more than once" if same else f"the same run as in {shown_path(first)}"
+    return f"{shown_path(folder)}: {what}; it counts once"

@@ -17,12 +17,15 @@ from harness.history.writing import save_run
 from harness.reporting.allure_files import write_allure_files
 from harness.reporting.documents import write_json, write_text
 from harness.reporting.history import LAST_RUN, write_last_run
+from harness.reporting.merged import mark
 from harness.reporting.names import inside, safe_name, shown_path
 from harness.reporting.trends import HISTORY_2, HISTORY_3
 
 ERRORS, ALLURE = "errors", "allure-results"
 MARK = Path(".harness/merged.json")
 """A folder that has it was made here, and may be made anew."""
+_OWN = {MARK.parent.name, ERRORS, ALLURE}
+"""What goes when the folder is made anew; all else there stays, pyproject.toml too: it may have been changed."""
 _WRITTEN_ANEW = {"environment.properties", "categories.json", "executor.json", "allurerc.mjs"}
 """Of Allure's results: they are of one run, and the last one is a program."""
 _PROJECT = "# Written by `harness merge`: so that commands take this folder for a project.\n[tool.harness]\n"
@@ -87,6 +90,7 @@ def _made(shards: Sequence[Shard], made: Path, output: Path, plain: Plain) -> Ru
     (made / HISTORY.parent).mkdir(parents=True)
     _keep_histories(output, made, plain)
     run = merged(list(_with_errors(shards, made, plain)))
+    _mark_errors(made, run)
     save_run(made, run)
     _copy_allure(shards, made, run, plain)
     records = [each.record for each in run.last if each.record is not None]
@@ -95,6 +99,13 @@ def _made(shards: Sequence[Shard], made: Path, output: Path, plain: Plain) -> Ru
     write_json(made / MARK, {"run": run.run, "merged_from": run.merged_from})
     write_text(made / "pyproject.toml", _PROJECT)
     return run
+
+
+def _mark_errors(made: Path, run: RunRecord) -> None:
+    """So that commands that read directories alone take those of all shards for failures of this one run."""
+    counting = {Path(each.record.artifacts) for each in run.last if each.record and each.record.artifacts}
+    for folder in (made / ERRORS).glob("*/"):
+        mark(folder, run.run, counts=folder.relative_to(made) in counting)
 
 
 def _keep_histories(output: Path, made: Path, plain: Plain) -> None:
@@ -107,13 +118,16 @@ def _keep_histories(output: Path, made: Path, plain: Plain) -> None:
 
 
 def _put(made: Path, output: Path) -> None:
-    """In the place of what was there, which goes only when the new one stands."""
+    """In the place of what was there, which goes only when the new one stands. What others wrote there stays."""
     old = made.with_name(f"{made.name}.old")
     shutil.rmtree(old, ignore_errors=True)
     output.parent.mkdir(parents=True, exist_ok=True)
     if output.exists():
         output.rename(old)
     made.rename(output)
+    for path in sorted(old.iterdir()) if old.exists() else ():
+        if path.name not in _OWN:
+            shutil.move(path, output / path.name)
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -30,7 +30,10 @@ def write_text(path: Path, text: str) -> None:
 
 def read_json(path: Path) -> Json:
     """OSError when it cannot be read, ValueError when it is not JSON."""
-    return json.loads(read_regular(path).decode("utf-8"))
+    try:
+        return json.loads(read_regular(path).decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError(f"{path}: nested too deeply") from error
 
 
 def read_regular(path: Path) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli.failed_tasks import of_directories
+from harness.reporting.merged import mark
 from tests.unit.cli.test_show import keep
 
 
@@ -39,3 +40,14 @@ def test_where_no_directory_names_a_run_they_are_all_there_is(tmp_path: Path) ->
     kept(tmp_path, "T-2", None)
     found = of_directories(tmp_path)
     assert (found.run, len(found.troubles), found.notes) == ("unknown", 2, ())
+
+
+def test_a_merged_run_is_a_run(tmp_path: Path) -> None:
+    kept(tmp_path, "T-1", "20251116T090000-7")
+    kept(tmp_path, "X-1", "unknown")
+    mark(tmp_path / "T-1", "20251116T090000-merged-6e4b2c1a", counts=True)
+    kept(tmp_path, "T-0", "20251115T090000-7")
+    found = of_directories(tmp_path)
+    assert found.run == "20251116T090000-merged-6e4b2c1a"
+    assert [each.task_id for each in found.troubles] == ["T-1"]
+    assert len(found.notes) == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner, Result
 
 from harness.cli.main import app
 from harness.history import load_run, save_run
+from tests.unit.cli.test_show import keep
 from tests.unit.history.runs import execution, executions, failed, run
 
 
@@ -81,3 +83,87 @@ def test_an_output_that_is_a_project(shards: Path) -> None:
     done = merge("1", "--output", "2")
     assert done.exit_code == 1
     assert done.stderr == "2 is there, and was not made by `harness merge`; name a new folder with --output\n"
+
+
+def divided(folder: Path, part: int, of: int) -> None:
+    """A part of a suite, with a failure of its own in the history and under `errors/`."""
+    name, task = f"20251116T09000{part}-{part}", f"T-{part}"
+    code = ("ELEMENT_NOT_FOUND", "STEP_TIMEOUT", "HTTP_UNAVAILABLE")[part - 1]
+    save_run(folder, run(name, [execution(failed(task, code))], shard=f"{part}/{of}"))
+    report = {"code": code, "error_message": f"cause {part}", "timestamp": f"2025-11-16T09:00:0{part}Z"}
+    kept = keep(folder / "errors" / task, task_id=task, **report)
+    (kept / "manifest.json").write_text(json.dumps({"task_id": task, "run": name}), "utf-8")
+
+
+@pytest.fixture
+def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Three parts of a suite."""
+    monkeypatch.chdir(tmp_path)
+    for number in (1, 2, 3):
+        divided(tmp_path / f"shard-{number}", number, 3)
+    return tmp_path
+
+
+def told(*arguments: str) -> tuple[str, str]:
+    """What a command says, on both channels."""
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    return done.stdout, done.stderr
+
+
+def test_the_failures_of_all_parts_are_of_the_merged_run(parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    merge("shard-1", "shard-2", "shard-3")
+    name = load_run(parts / "merged").run
+    found, notes = told("triage", "--artifacts", "merged/errors")
+    assert notes == ""
+    assert found.startswith(f"run {name}: 3 failed: 3 causes")
+    monkeypatch.chdir(parts / "merged")
+    listed, _ = told("show")
+    assert len(listed.splitlines()) == 3
+    assert "last run" not in listed
+    assert {each["run"] for each in json.loads(told("show", "--json")[0])["failures"]} == {name}
+    assert "T-3" in told("show", "last")[0]
+
+
+def test_of_two_executions_of_a_task_the_later_one_counts(shards: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [execution(failed("T-1", "NET_TIMEOUT"), "rerun"), execution(failed("T-1", "STEP_TIMEOUT", at=9), number=2)]
+    save_run(shards / "once", run("20251116T090000-7", parts))
+    for folder in ("errors/.previous/20251116T090000-7/T-1", "errors/T-1"):
+        kept = keep(shards / "once" / folder)
+        (kept / "manifest.json").write_text('{"task_id": "T-1", "run": "20251116T090000-7"}', "utf-8")
+    merge("once", "--output", "out")
+    found, notes = told("triage", "--artifacts", "out/errors")
+    assert "1 failed: 1 cause" in found
+    assert notes == "1 left out: a later execution of the same task counts\n"
+    monkeypatch.chdir(shards / "out")
+    assert [line.endswith("(a later execution counts)") for line in told("show")[0].splitlines()] == [True, False]
+    assert [each["counts"] for each in json.loads(told("show", "--json")[0])["failures"]] == [False, True]
+    assert "of 2 failures" not in told("show", "last")[1]
+
+
+def test_a_part_that_is_missing_is_named(parts: Path) -> None:
+    done = merge("shard-1", "shard-2")
+    assert (done.exit_code, done.stderr) == (0, "warning: part 3 of 3 is missing\n")
+    assert json.loads(merge("shard-1", "--json").stdout)["missing_parts"] == ["parts 2, 3 of 3 are missing"]
+    assert merge("merged", "shard-2", "shard-3", "--output", "whole", "--strict").stderr == ""
+
+
+def test_strict_wants_all_parts(parts: Path) -> None:
+    done = merge("shard-1", "shard-3", "--strict")
+    assert done.exit_code == 1
+    assert done.stderr.endswith("nothing was merged: --strict refuses to go without a part: part 2 of 3 is missing\n")
+    assert not (parts / "merged").exists()
+
+
+def test_a_folder_that_is_named_twice_is_told(parts: Path) -> None:
+    (parts / "copy").symlink_to("shard-1")
+    shutil.copytree(parts / "shard-1", parts / "another")
+    done = merge("shard-1", "shard-1", "copy", "another")
+    assert done.exit_code == 0
+    assert "of 1 folder: " in done.stdout
+    assert done.stderr.splitlines()[:3] == [
+        "shard-1: named more than once; it counts once",
+        "copy: named more than once; it counts once",
+        "another: the same run as in shard-1; it counts once",
+    ]
+    assert len(json.loads(merge("shard-1", "shard-1", "--json").stdout)["named_twice"]) == 1

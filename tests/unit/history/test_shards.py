@@ -120,6 +120,34 @@ def test_what_allure_knows_of_earlier_merges_stays(tmp_path: Path) -> None:
     assert {name: (out / name).read_text("utf-8") for name in earlier} == earlier
 
 
+def test_what_others_wrote_beside_it_stays(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    put(out, shard(tmp_path / "1", 1, "T-1"))
+    others = {"dashboard.html": "page", "docs/notes.txt": "mine", "pyproject.toml": "[tool.harness]\n# mine\n"}
+    for name, text in {**others, "errors/T-1/old.txt": "of the last merge"}.items():
+        (out / name).parent.mkdir(exist_ok=True)
+        (out / name).write_text(text, "utf-8")
+    (out / "link").symlink_to("docs")
+    put(out, shard(tmp_path / "2", 2, "T-1"))
+    assert {name: (out / name).read_text("utf-8") for name in others} == others
+    assert (out / "link").readlink() == Path("docs")
+    assert places(load_run(out)) == {"T-1": "shard 2"}
+    assert not (out / "errors" / "T-1" / "old.txt").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"1", "2", "out"}
+
+
+def test_a_manifest_keeps_who_wrote_it_and_says_of_which_whole_it_is(tmp_path: Path) -> None:
+    one, two, out = shard(tmp_path / "1", 1, "T-1"), shard(tmp_path / "2", 2, "T-2"), tmp_path / "out"
+    (two / "errors" / "T-2" / "manifest.json").write_text("[" * 100_000, "utf-8")
+    first = put(out, one).run
+    last = put(out, out, one, two).run
+    document = json.loads((out / "errors" / "T-1" / "manifest.json").read_text("utf-8"))
+    assert document == {"run": "20251116T090001-1", "task_id": "T-1", "merged": {"run": last, "counts": True}}
+    (earlier,) = (each for each in load_run(out, first).executions if each.task_id == "T-1")
+    assert earlier.record is not None
+    assert earlier.record.artifacts == str(out / "errors" / "T-1")
+
+
 def test_of_a_ci_system_that_leaves_out_hidden_folders(tmp_path: Path) -> None:
     one = shard(tmp_path / "1", 1, "T-1")
     (one / HISTORY).rename(one / "history.sqlite3")
