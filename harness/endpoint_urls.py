@@ -10,6 +10,8 @@ OPTION = "--browser-endpoint"
 VARIABLE = "HARNESS_BROWSER_ENDPOINT"
 _PARTS = re.compile(r"(?P<scheme>[^:/?#]+://|)(?P<login>[^/?#]*@|)(?P<host>[^/?#]*)(?P<path>[^?#]*)(?P<query>.*)", re.S)
 """Of any text, also one that is no URL."""
+_PORT = re.compile(r":([0-9]{1,9})$", re.ASCII)
+HIGHEST_PORT = 65535
 _LONG = 12
 """Letters of what nobody guesses."""
 _TOLD = 4
@@ -28,10 +30,19 @@ def checked(urls: Sequence[str]) -> tuple[str, ...]:
             whole = False
         if not whole:
             which = f"{shown(url)!r} (URL {number} of {len(urls)})"
-            raise ValueError(f"{which} is no browser endpoint: expected ws://HOST:PORT/PATH or wss://HOST/PATH")
+            wanted = "expected ws://HOST:PORT/PATH or wss://HOST/PATH"
+            raise ValueError(f"{which} is no browser endpoint: {wanted}{_more(url)}")
     if twice := next((url for url in urls if urls.count(url) > 1), None):
         raise ValueError(f"{shown(twice)!r} is there twice: name each browser endpoint once")
     return tuple(urls)
+
+
+def _more(url: str) -> str:
+    """What else there is to say of one that is none."""
+    if shown(url).endswith("..."):
+        return " (what was written is not shown: it may hold a secret)"
+    port = _PORT.search(_parts(url)["host"])
+    return f"; a port is at most {HIGHEST_PORT}" if port and int(port[1]) > HIGHEST_PORT else ""
 
 
 def split(text: str) -> tuple[str, ...]:

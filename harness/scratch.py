@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import weakref
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -32,6 +33,8 @@ class Scratch:
 
     def __init__(self, clock: Clock, workspace: Path) -> None:
         self._folder = temporary_folder(clock)
+        # A process may end without `close`: the folder goes all the same, without a warning that it was forgotten.
+        self._remove = weakref.finalize(self, self._folder.cleanup)
         self.path = Path(self._folder.name)
         self._janitor = subprocess.Popen(
             [sys.executable, "-I", "-S", janitor.__file__, str(os.getpid()), self.path, workspace],
@@ -52,7 +55,7 @@ class Scratch:
     def close(self) -> None:
         """Remove the folder; the janitor has no more to do."""
         assert self._janitor.stdin is not None
-        self._folder.cleanup()
+        self._remove()
         self._janitor.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._janitor.wait(JANITOR_SECONDS)

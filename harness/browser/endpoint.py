@@ -25,6 +25,7 @@ from harness.browser.endpoint_failure import down, no_browser_there, not_taken, 
 from harness.browser.executable import VARIABLE, find
 from harness.browser.launch_failure import sandboxing_failed
 from harness.browser.loopback import sees_us
+from harness.browser.neighbour import serves_here
 from harness.browser.sandbox import no_sandbox_reason
 from harness.browser.tls import TlsFront
 from harness.failure import Failed
@@ -51,7 +52,8 @@ class Endpoint:
         self._url = url
         self._settings = settings
         self._named = settings.executable or os.environ.get(VARIABLE)
-        self._executable = self._named
+        self._tries: list[str | None] = []
+        """Executables, the best first; None: the server's own. Those that are not there are taken away."""
         self._sandbox = not (no_sandbox_reason() and on_loopback(url))
 
     async def start(self, driver: Driver, front: TlsFront) -> Chromium:
@@ -65,10 +67,9 @@ class Endpoint:
 
     async def _dial(self) -> None:
         """Whether anything listens there: of a machine that is gone it is soon known."""
-        parts = urlsplit(self._url)
         try:
             async with asyncio.timeout(DIAL_SECONDS):
-                _, writer = await asyncio.open_connection(parts.hostname, parts.port or PORTS[parts.scheme])
+                _, writer = await asyncio.open_connection(urlsplit(self._url).hostname, port_of(self._url))
         except TimeoutError as error:
             raise Failed(down(self.name, f"no connection in {DIAL_SECONDS:g} s", error)) from error
         except OSError as error:
@@ -106,7 +107,8 @@ class Endpoint:
         return chromium
 
     async def _launched(self, driver: Driver, front: TlsFront, mark: str) -> Browser:
-        """Tried with what the server has, first; with a browser and a sandbox as here, when it has not."""
+        """Tried with a sandbox, and a browser that it should have; with none, and another, when it has not."""
+        self._tries = self._tries or await self._executables(driver)
         while True:
             try:
                 return await driver.playwright.chromium.connect(
@@ -119,20 +121,32 @@ class Endpoint:
                     timeout=CONNECT_SECONDS * 1000,
                 )
             except PlaywrightError as error:
-                if not self._mended(driver, error):
+                if not self._mended(error):
                     raise
 
-    def _mended(self, driver: Driver, error: PlaywrightError) -> bool:
+    async def _executables(self, driver: Driver) -> list[str | None]:
+        """A server has its own browser first, unless it shares this machine with us.
+
+        Playwright leaves two folders behind for each launch of a browser that is not there, so the better guess is the
+        first one.
+        """
+        if self._named or self._settings.channel or not on_loopback(self._url):
+            return [self._named]
+        with suppress(Failed):
+            here = str(find(self._settings, Path(driver.playwright.chromium.executable_path), os.environ))
+            ours_first = await asyncio.to_thread(serves_here, port_of(self._url))
+            return [here, None] if ours_first else [None, here]
+        return [None]
+
+    def _mended(self, error: PlaywrightError) -> bool:
         """Whether there is another way to launch, not tried yet."""
         if self._sandbox and sandboxing_failed(error):
             self._sandbox = False
             return True
-        named = self._executable or self._settings.channel or not on_loopback(self._url)
-        if named or not no_browser_there(error):
+        if len(self._tries) == 1 or not no_browser_there(error):
             return False
-        with suppress(Failed):
-            self._executable = str(find(self._settings, Path(driver.playwright.chromium.executable_path), os.environ))
-        return self._executable is not None
+        del self._tries[0]
+        return True
 
     def _options(self, front: TlsFront, mark: str) -> Mapping[str, Any]:
         """For the server's own `launch`."""
@@ -143,7 +157,7 @@ class Endpoint:
             "headless": not self._settings.headed,
             "chromiumSandbox": self._sandbox,
             "channel": self._settings.channel,
-            "executablePath": self._executable,
+            "executablePath": self._tries[0],
             "timeout": CONNECT_SECONDS * 1000,
         }
         return {name: value for name, value in options.items() if value is not None}
@@ -166,6 +180,12 @@ def reason(error: OSError) -> str:
     number = error.errno or 0
     ours = number > 0 and not isinstance(error, socket.gaierror)
     return os.strerror(number) if ours else error.strerror or str(error)
+
+
+def port_of(url: str) -> int:
+    """Also where the URL leaves it out."""
+    parts = urlsplit(url)
+    return parts.port or PORTS[parts.scheme]
 
 
 def on_loopback(url: str) -> bool:

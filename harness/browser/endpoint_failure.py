@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from harness.browser.launch_failure import first_line, why
+from harness.browser.launch_failure import first_line, no_display, why
 from harness.failure import Failure
 
 DOWN = "BROWSER_ENDPOINT_DOWN"
 UNFIT = "BROWSER_ENDPOINT_UNFIT"
 """Another try would find the same: the server, or what is asked of it, has to be changed."""
 UNSAFE = "start it with `python -m playwright run-server --unsafe`"
+NO_WINDOW = (
+    "a browser window needs a display, and there is none at the server that works: drop --headed, or start the server "
+    "where DISPLAY is set, or under xvfb-run"
+)
 _VERSIONS = re.compile(r"server version: v?([\d.]+).*?client version: v?([\d.]+)", re.DOTALL)
 _STATUS = re.compile(r" (4\d\d) [A-Z][\w ]*$")
 _NO_BROWSER = re.compile(r"executable doesn't exist", re.IGNORECASE)
@@ -32,6 +36,8 @@ def refusal(name: str, error: Exception) -> Failure:
     if no_browser_there(error):
         told = "install one there (`python -m playwright install chromium`), or name one that is there"
         return unfit(name, f"it has no browser: {told} (--browser-executable PATH, and {UNSAFE})", error)
+    if no_display(error):
+        return unfit(name, NO_WINDOW, error)
     head = _HEAD.sub("", first_line(error)).strip()
     status = _STATUS.search(first_line(error))
     if status and status[1] not in _MAYBE_LATER:

@@ -11,6 +11,8 @@ WORDS = 3
 """Lines of the browser's own log that are told."""
 _NO_DISPLAY = "a browser window needs a display, and DISPLAY is not set: drop --headed, or run under xvfb-run"
 _SANDBOX = "Chromium sandboxing failed"
+_NO_X = ("without having a XServer running", "Missing X server")
+"""Playwright's words, and Chromium's own."""
 _CLOSED = "has been closed"
 _SAID = re.compile(r"^\[pid=\S+?\]\[(?:err|out)\]\s*")
 _PLACE = re.compile(r"^\[[\d:/.]*:?(?:[A-Z]+:)?[^\]]*\.(?:cc|mm|h)[:(]\d+\)?\]\s*")
@@ -59,6 +61,11 @@ def _said(message: str) -> Iterator[str]:
         text = _PLACE.sub("", _SAID.sub("", bare)).strip()
         if _SAID.match(bare) and text and not _NOISE.search(text):
             yield text
+
+
+def no_display(error: Exception) -> bool:
+    """Whether the browser was to show a window, and there was no display for it where it was started."""
+    return any(words in str(error) for words in _NO_X)
 
 
 def sandboxing_failed(error: Exception) -> bool:

@@ -75,6 +75,10 @@ class PlaywrightServer:
         ours = [process for process in below if _is_browser(process)]
         return [process for process in ours if process.ppid() not in {each.pid for each in ours}]
 
+    def left(self) -> list[str]:
+        """What lies in its temporary folder, of Playwright's."""
+        return [name for name in os.listdir(self._temp) if name.startswith("playwright")]
+
     def kill(self) -> None:
         if self._process.poll() is None:
             kill_tree(self._process.pid)

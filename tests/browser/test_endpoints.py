@@ -97,7 +97,7 @@ def test_a_session_does_all_that_it_does_here(run: Any, server: PlaywrightServer
         assert "/report.csv" in (evidence.folder / "network_logs.har").read_text()
         await session.close()
         await stage.browsers.close()
-        await until(lambda: not server.browsers())
+        await until(lambda: not server.browsers() and not server.left())
 
     run(body())
     assert stage.browsers.described.endswith(f"(at {server.url.removesuffix('/browsers')})")

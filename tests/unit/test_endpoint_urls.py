@@ -25,6 +25,16 @@ def test_what_is_no_endpoint_is_refused_with_what_was_expected(text: str) -> Non
         split(f"{ONE},{text}")
 
 
+def test_a_port_too_high_is_named_as_the_cause() -> None:
+    with pytest.raises(ValueError, match="wss://HOST/PATH; a port is at most 65535"):
+        split("ws://127.0.0.1:99999/a")
+
+
+def test_what_is_not_shown_is_said_not_to_be() -> None:
+    with pytest.raises(ValueError, match="what was written is not shown: it may hold a secret"):
+        split("x")
+
+
 @pytest.mark.parametrize("text", ["", " , "])
 def test_none_at_all(text: str) -> None:
     with pytest.raises(ValueError, match="found none"):

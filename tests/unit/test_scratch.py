@@ -24,6 +24,16 @@ os._exit(9)
 """
 
 
+FORGET = """
+from pathlib import Path
+import sys
+from harness.resilience import SystemClock
+from harness.scratch import Scratch
+scratch = Scratch(SystemClock(), Path(sys.argv[1]))
+print(scratch.path, flush=True)
+"""
+
+
 class Later(SystemClock):
     """Two minutes from now."""
 
@@ -51,6 +61,19 @@ def test_what_a_dead_process_left_is_swept(left: Path) -> None:
     with temporary_folder(Later()) as own:
         assert Path(own).is_dir()
         assert not left.exists()
+
+
+def test_a_process_that_ends_without_closing_removes_its_folder_silently(tmp_path: Path) -> None:
+    found = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FORGET, str(tmp_path / ".tmp")],
+        env={**os.environ, "TMPDIR": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "TemporaryDirectory" not in found.stderr
+    assert Path(found.stdout.strip()).parent == tmp_path
+    assert not Path(found.stdout.strip()).exists()
 
 
 def test_what_is_young_is_left_alone(left: Path) -> None:

@@ -14,6 +14,12 @@ MISMATCH = f"""BrowserType.connect: WebSocket error: {URL} 428 Precondition Requ
 ║   - server version: v1.65       ║
 ║   - client version: v1.40       ║"""
 
+WINDOW = """BrowserType.connect: Target page, context or browser has been closed
+Browser logs:
+
+╔════════════════════════════════════════════════════════════════════════════╗
+║ Looks like you launched a headed browser without having a XServer running. ║"""
+
 
 @pytest.mark.parametrize(
     ("text", "code", "reason"),
@@ -30,6 +36,7 @@ MISMATCH = f"""BrowserType.connect: WebSocket error: {URL} 428 Precondition Requ
         ("BrowserType.connect: WebSocket error: read ECONNRESET\nCall log:", DOWN, "read ECONNRESET"),
         ("BrowserType.connect: Executable doesn't exist at /x\n╔═", UNFIT, "--unsafe"),
         ("BrowserType.connect: Failed to launch chromium because executable doesn't exist at /x", UNFIT, "no browser"),
+        (WINDOW, UNFIT, "a browser window needs a display, and there is none at the server"),
         ("BrowserType.connect: Target page, context or browser has been closed", DOWN, "it ended at once"),
     ],
 )

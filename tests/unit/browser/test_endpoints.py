@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import os
 import socket
 from dataclasses import dataclass, field
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.endpoint import Endpoint, on_loopback, reason
 from harness.browser.endpoint_failure import DOWN, UNFIT, down, unfit
@@ -20,6 +23,50 @@ from harness.resilience.breaker_state import BreakerSettings
 from harness.settings import BrowserSettings
 
 ONE, TWO = "ws://127.0.0.1:1001", "ws://127.0.0.1:1002"
+
+
+class Server:
+    """A Playwright server with some executables; stands for the driver, too."""
+
+    def __init__(self, *has: str | None) -> None:
+        self.has = has
+        self.asked: list[str | None] = []
+        self.playwright = SimpleNamespace(chromium=self)
+        self.executable_path = "/nowhere/chromium"
+
+    async def connect(self, _: str, *, headers: dict[str, str], **__: object) -> str:
+        path = json.loads(headers["x-playwright-launch-options"]).get("executablePath")
+        self.asked.append(path)
+        if path not in self.has:
+            raise PlaywrightError(f"BrowserType.connect: Failed to launch: executable doesn't exist at {path}")
+        return "browser"
+
+
+@pytest.mark.parametrize(
+    ("here", "has", "asked"),
+    [
+        (True, ["/ours", None], ["/ours"]),
+        (True, [None], ["/ours", None]),
+        (False, ["/ours", None], [None]),
+        (False, ["/ours"], [None, "/ours"]),
+    ],
+)
+def test_the_executable_that_is_likely_there_comes_first(
+    monkeypatch: pytest.MonkeyPatch, here: bool, has: list[str | None], asked: list[str | None]
+) -> None:
+    """Each launch of one that is not there costs the server two folders that Playwright never removes."""
+    monkeypatch.setattr("harness.browser.endpoint.serves_here", lambda port: here and port == 1001)
+    monkeypatch.setattr("harness.browser.endpoint.find", lambda *_: "/ours")
+    monkeypatch.delenv("HARNESS_BROWSER_EXECUTABLE", raising=False)
+    endpoint, server = Endpoint(f"{ONE}/x", ONE, BrowserSettings()), Server(*has)
+    front = SimpleNamespace(hosts={}, ports={}, spki="")
+
+    async def twice() -> None:
+        for _ in range(2):
+            assert await endpoint._launched(cast("Any", server), cast("Any", front), "--mark") == cast("Any", "browser")
+
+    asyncio.run(twice())
+    assert server.asked == [*asked, asked[-1]], "it is remembered"
 
 
 @dataclass
