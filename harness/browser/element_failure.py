@@ -22,7 +22,7 @@ def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
     details: dict[str, Any] = {"url": scene.page.url, "call_log": log.tail}
     if log.dragging and log.covering:
         return _no_place(scene, log.covering, details)
-    if facts is None or log.effect is not Effect.NONE:
+    if facts is None or (log.effect is not Effect.NONE and not _never_ready(facts, log)):
         return replace(timed_out(scene), details=details, effect=log.effect)
     if facts.frame_missing:
         message = f"no frame matches {facts.missing_frame} (looked for {seconds(scene.patience)})"
@@ -32,6 +32,11 @@ def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
         message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
         return Failure("ELEMENT_NOT_FOUND", message, details=details)
     return _not_ready(scene, facts, log, details)
+
+
+def _never_ready(facts: Facts, log: CallLog) -> bool:
+    """It was not ready when it was looked at, and is not now: its time was over in the middle of a further look."""
+    return log.unsaid and log.says(r"^retrying") and (facts.disabled or not facts.visible)
 
 
 def _no_place(scene: Scene, covering: str, details: dict[str, Any]) -> Failure:

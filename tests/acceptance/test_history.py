@@ -151,7 +151,7 @@ def test_the_command_reads_it(run: RunRecord, project: Path) -> None:
 
 def test_merged_with_itself_it_is_a_project(run: RunRecord, project: Path, tmp_path: Path) -> None:
     done = harness("merge", str(project), str(project), "--output", "whole", cwd=tmp_path)
-    assert done.stdout.endswith("of 1 folders: 2 passed, 2 failed, 1 skipped\n")
+    assert done.stdout.endswith("of 1 folder: 2 passed, 2 failed, 1 skipped\n")
     assert "T-FAILED" in harness("show", cwd=tmp_path / "whole").stdout
     assert len(load_run(tmp_path / "whole").executions) == len(run.executions)
 
