@@ -92,3 +92,5 @@ def test_a_long_run_names_what_grows(grows: str | None) -> None:
     each = {name: 20.0 * bound / 1000 if name == grows else 0.0 for name, bound in soak.GROWTH.items()}
     samples = [{"tasks": float(n), **{name: 7 + n * step for name, step in each.items()}} for n in range(1, 1001, 20)]
     assert [said.partition(" ")[0] for said in soak.grown(samples)] == ([grows] if grows else [])
+    short = [{**each, "tasks": each["tasks"] / 2} for each in samples]
+    assert len(list(soak.grown(short))) == (grows in memory.COUNTS), "memory wants a long run"
