@@ -140,11 +140,11 @@ class TelemetrySettings(Part):
     prometheus: bool = Field(False, description="`.harness/metrics.prom` at the end of a run.")
 
 
-def _workers(value: object) -> object:
+def workers_or_auto(value: object) -> object:
     """As it stands; ValueError in one sentence, where pydantic would say one for a number and one for the word."""
     number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_WORKERS
     if not number and value != "auto":
-        raise ValueError(f'expected a whole number from 1 to {MOST_WORKERS}, or "auto"')
+        raise ValueError(f"is neither `auto` nor a number from 1 to {MOST_WORKERS}")
     return value
 
 
@@ -172,7 +172,7 @@ class Settings(Part):
         (),
         description="URLs (ws://, wss://) of Playwright servers that give the browsers; none: they are started here.",
     )
-    task_workers: Annotated[int | Literal["auto"], BeforeValidator(_workers)] = Field(
+    task_workers: Annotated[int | Literal["auto"], BeforeValidator(workers_or_auto)] = Field(
         1, description="So many tasks at once in one process, on one browser; auto: as many as the machine can take."
     )
     faults: tuple[Path, ...] = Field((), description="Fault plans that strike the tasks of every run.")

@@ -51,9 +51,7 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
     chosen = chosen_services(names, kept=True)
     found = chosen.look()
     _tell(found, as_json)
-    log = log_file(chosen.logs, "browser")
-    if not names and not as_json and (line := kept_browser.Keeper(chosen.root / FOLDER).line(log)):
-        typer.echo(line)
+    _tell_browser(chosen, names, as_json)
     raise typer.Exit(0 if all(each.state is State.UP for each in found) else NOT_UP)
 
 
@@ -61,7 +59,9 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
 def start(
     names: Names = None,
     persist: Annotated[bool, typer.Option("--persist", help="Keep them when this command is over.")] = False,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="With --persist: keep one ready.")] = True,
+    browser: Annotated[
+        bool | None, typer.Option("--browser/--no-browser", help="With --persist: keep one ready, or not.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Start the services that do not run, and keep them: until Ctrl-C, or (--persist) until `harness services stop`.
@@ -73,12 +73,17 @@ def start(
 
     Example: harness services start --persist
     """
+    if browser is not None and not persist:
+        fail("--browser and --no-browser say what --persist keeps: give it, too")
+    if browser and names:
+        fail("a browser is kept for all services, not for some: name none, or leave --browser out")
     chosen = chosen_services(names)
     if persist:
         _persist(chosen)
-        if browser and not names:
+        if browser is not False and not names:
             kept_browser.start(chosen.root, log_file(chosen.logs, "browser"))
         _tell(chosen.look(), as_json)
+        _tell_browser(chosen, names, as_json)
     else:
         _attend(chosen, as_json)
 
@@ -95,8 +100,7 @@ def stop(names: Names = None, as_json: AsJson = False) -> None:
     """
     chosen = chosen_services(names, kept=True)
     try:
-        if not names:
-            asyncio.run(kept_browser.stop(chosen.root))
+        kept = not names and asyncio.run(kept_browser.stop(chosen.root))
         ended = asyncio.run(_stop(chosen))
     except TimeoutError as error:
         fail(str(error))
@@ -105,6 +109,8 @@ def stop(names: Names = None, as_json: AsJson = False) -> None:
         return
     for name, was in ended.items():
         typer.echo(f"{name}: {'stopped' if was else 'not kept by `start --persist`, left as it is'}")
+    if kept:
+        typer.echo("browser: stopped")
 
 
 @app.command()
@@ -130,6 +136,13 @@ def logs(
             _tell_line(name, line, several, as_json)
     if wait:
         asyncio.run(_follow(files, several, as_json))
+
+
+def _tell_browser(chosen: Chosen, names: Names, as_json: bool) -> None:
+    """The one that is kept beside the services, when it is about all of them."""
+    line = kept_browser.Keeper(chosen.root / FOLDER).line(log_file(chosen.logs, "browser"))
+    if line and not names and not as_json:
+        typer.echo(line)
 
 
 async def _follow(files: Mapping[str, Path], several: bool, as_json: bool) -> None:

@@ -12,15 +12,16 @@ import pytest
 from harness.endpoint_urls import split
 from harness.pytest_plugin.faults import check_plans
 from harness.pytest_plugin.shard import Shard
-from harness.settings import MOST_WORKERS, Settings, SettingsError, load_settings
+from harness.settings import Settings, SettingsError, load_settings, workers_or_auto
 from harness.spec.problems import SpecError
 
 
-def _workers(text: str) -> int | str:
-    """`--task-workers`; ValueError for what is neither `auto` nor a number from 1 to 100."""
-    if text == "auto" or (text.isdecimal() and 1 <= int(text) <= MOST_WORKERS):
-        return text if text == "auto" else int(text)
-    raise ArgumentTypeError(f"{text!r} is neither `auto` nor a number from 1 to {MOST_WORKERS}")
+def _workers(text: str) -> object:
+    """`--task-workers`; ArgumentTypeError for what the settings do not take."""
+    try:
+        return workers_or_auto(int(text) if text.isdecimal() else text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} {error}") from error
 
 
 def _endpoints(text: str) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ class Kept:
 def kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
     monkeypatch.chdir(project.path)
     project.task("A-1", steps=[{"act": "open", "url": f"{scheme}://shop.local/"} for scheme in ("http", "https")])
-    says("start", "--persist")
+    assert "browser: starting, kept by pid" in says("start", "--persist")
     yield Kept(project.path)
     says("stop")
 
@@ -74,10 +74,17 @@ def test_a_run_takes_it_and_the_next_one_is_another(
     assert kept.offer() == second
     family = [psutil.Process(second["server"]), *psutil.Process(second["server"]).children(recursive=True)]
     assert any(second["mark"] in process.cmdline() for process in family)
-    says("stop")
+    assert "browser: stopped" in says("stop")
     assert not psutil.wait_procs(family, timeout=10)[1]
     assert not list(kept.file.parent.iterdir())
     assert "browser" not in says("status")
+
+
+def test_one_that_is_asked_for_some_services_only_is_refused(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.path)
+    result = CliRunner().invoke(app, ["services", "start", "--persist", "--browser", "demo"])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "a browser is kept for all services, not for some" in result.stderr
 
 
 def test_one_that_is_gone_is_said_and_the_run_starts_its_own(project: Project, kept: Kept) -> None:

@@ -355,6 +355,7 @@ def test_logs(desk: Desk, port: int) -> None:
         (SERVICE, ("logs", "x"), "no service `x` in [tool.harness.services]; there are: site"),
         (SERVICE + SERVICE.replace("{name}]", "b]"), ("start",), "host site.local is given twice"),
         (SERVICE.replace("hosts", "host"), ("stop",), "did you mean `hosts`?"),
+        (SERVICE, ("start", "--no-browser"), "--browser and --no-browser say what --persist keeps: give it, too"),
     ],
 )
 def test_what_cannot_be_is_one_clear_line(desk: Desk, toml: str, args: tuple[str, ...], said: str) -> None:

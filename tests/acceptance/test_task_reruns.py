@@ -17,11 +17,16 @@ def read(world):
 """
 
 
-def test_a_task_whose_worker_died_runs_again_before_what_depends_on_it(project: Project) -> None:
+def deadly(project: Project, source: str) -> None:
+    """A channel of this name, whose `read` is in the source."""
     pyproject = project.path / "pyproject.toml"
     text = pyproject.read_text("utf-8") + '\n[tool.harness.channels.deadly]\npython = "deadly:read"\n'
     pyproject.write_text(text, "utf-8")
-    (project.path / "deadly.py").write_text(CHANNEL, "utf-8")
+    (project.path / "deadly.py").write_text(source, "utf-8")
+
+
+def test_a_task_whose_worker_died_runs_again_before_what_depends_on_it(project: Project) -> None:
+    deadly(project, CHANNEL)
     wait = [{"act": "wait", "value": 0.01}]
     project.task("A", steps=wait, success_criteria=["json('deadly', 'ready') == 'yes'"])
     project.task("B", steps=wait, dependencies=["A"])
@@ -43,10 +48,7 @@ def read(world):
 
 def test_one_that_kills_its_worker_takes_no_neighbour_along(project: Project) -> None:
     """They ran in it at the same time, and run again. What they depend on has passed in the worker that died."""
-    pyproject = project.path / "pyproject.toml"
-    text = pyproject.read_text("utf-8") + '\n[tool.harness.channels.deadly]\npython = "deadly:read"\n'
-    pyproject.write_text(text, "utf-8")
-    (project.path / "deadly.py").write_text(KILLER, "utf-8")
+    deadly(project, KILLER)
     wait = [{"act": "wait", "value": 1}]
     project.task("A", steps=[{"act": "wait", "value": 0.01}])
     project.task("B", steps=wait, dependencies=["A"])

@@ -17,10 +17,10 @@ SLIPS = {
     "[tool.harness.browser]\nheadet = true": ("tool.harness.browser: unknown key `headet` (did you mean `headed`?)"),
     "[tool.harness.channels.env]\nfiel = 'x'": ("tool.harness.channels.env: unknown key `fiel` (did you mean `file`?)"),
     "[tool.harness]\ntask_workers = 'many'": (
-        "tool.harness.task_workers: expected a whole number from 1 to 100, or \"auto\" (found: 'many')"
+        "tool.harness.task_workers: is neither `auto` nor a number from 1 to 100 (found: 'many')"
     ),
     "[tool.harness]\ntask_workers = 0": (
-        'tool.harness.task_workers: expected a whole number from 1 to 100, or "auto" (found: 0)'
+        "tool.harness.task_workers: is neither `auto` nor a number from 1 to 100 (found: 0)"
     ),
     "[tool.harness]\nbrowser_endpoint = 'ws://a'": 'tool.harness.browser_endpoint: must be a list, as in ["..."]',
     "[tool.harness]\nbrowser_endpoint = ['http://a']": (
