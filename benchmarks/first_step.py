@@ -18,7 +18,7 @@ BOUND = Bound(2.0)
 def measured(ground: Ground, rounds: int) -> list[Row]:
     """With the sites running (`harness services start --persist`)."""
     folder = our_project(ground, jobs(3, len(BLOCK)))
-    arguments = ("tasks", "-q", *OURS, "--browser-executable", str(ground.executable))
+    arguments = ("tasks", "-q", *OURS, "--task-browser-executable", str(ground.executable))
     pytest(folder, *arguments)
     times, wholes, wrong = [], [], ""
     for _ in range(rounds):

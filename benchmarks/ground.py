@@ -23,7 +23,6 @@ from harness.settings import BrowserSettings
 ROOT = Path(__file__).parents[1]
 PYPROJECT = """
 [tool.harness.services.demo]
-command = ["{{python}}", "-m", "harness.demo", "--port", "{base}", "--state", ".harness/demo.sqlite3"]
 hosts = {{ {hosts} }}
 health = "http://world.local/health"
 identity = {{ service = "taskspec-demo" }}
@@ -115,9 +114,9 @@ async def _browser() -> tuple[Path, str, str]:
 
 
 def table_of_hosts(hosts: dict[str, int], channel: bool = False) -> str:
-    """pyproject.toml of a project on these sites. Without `channel` a task costs the site nothing but its pages."""
+    """pyproject.toml of a project on sites that run already; without `channel` a task asks only for its pages."""
     names = ", ".join(f'"{host}" = {port}' for host, port in hosts.items())
-    return PYPROJECT.format(base=min(hosts.values()), hosts=names) + (CHANNEL if channel else "")
+    return PYPROJECT.format(hosts=names) + (CHANNEL if channel else "")
 
 
 def our_project(ground: Ground, work: Sequence[Job], each: int = 1000) -> Path:

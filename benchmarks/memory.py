@@ -25,7 +25,7 @@ COUNTS = {"files": "open files", "processes": "processes", "temp": "temporary fi
 def measured(ground: Ground, tasks: int, every: int) -> list[Row]:
     """One run; a sample of the tree of processes at the end of every so many tasks."""
     folder = our_project(ground, jobs(tasks, STEPS))
-    executable = ("--browser-executable", str(ground.executable))
+    executable = ("--task-browser-executable", str(ground.executable))
     played = pytest(
         folder,
         "tasks",

@@ -81,7 +81,7 @@ def _equal(here: Ground, chosen: argparse.Namespace) -> Iterator[str]:
 
 
 def _suites(here: Ground, chosen: argparse.Namespace) -> Iterator[Suite]:
-    executable = ("--browser-executable", str(here.executable))
+    executable = ("--task-browser-executable", str(here.executable))
     makers: dict[str, Callable[[Path], object]] = {
         "shipped": suites.shipped,
         "generated": lambda folder: suites.generated(folder, chosen.tasks),
@@ -90,7 +90,7 @@ def _suites(here: Ground, chosen: argparse.Namespace) -> Iterator[Suite]:
     for name in chosen.suite or makers:
         folder = suites.project(here.temp, name)
         makers[name](folder)
-        yield Suite(name, folder, (*executable, *(("--faults", suites.CAMPAIGN) if name == "faults" else ())))
+        yield Suite(name, folder, (*executable, *(("--task-faults", suites.CAMPAIGN) if name == "faults" else ())))
 
 
 def facts(folder: Path, played: Played) -> Facts:
@@ -137,7 +137,7 @@ def _long(here: Ground, chosen: argparse.Namespace) -> Iterator[str]:
     folder = suites.project(here.temp, "long")
     suites.restartable(folder, chosen.long, chosen.kill_every)
     every = max(1, chosen.long // 50)
-    suite = Suite("long", folder, ("--browser-executable", str(here.executable)))
+    suite = Suite("long", folder, ("--task-browser-executable", str(here.executable)))
     played = suite.run(chosen.workers, {EVERY: str(every), KILL: str(chosen.kill_every)})
     print(f"long run: {chosen.long} tasks in {played.whole:.1f} s, {played.document.get('killed')} browsers killed")
     found = [*disorder(played, chosen.long), *_lost(played), *grown(played.document.get("samples", []))]

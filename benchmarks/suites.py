@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import random
 import shutil
-import socket
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.ground import ROOT, table_of_hosts
+from benchmarks.ground import ROOT
 from benchmarks.workload import BLOCK, SHOP, jobs, task_spec
-from harness.demo.sites import HOSTS
+from harness.cli.demo_settings import free_ports, settings_text
 
 CAMPAIGN = "tasks/campaigns/e2e.faults.yaml"
 SMALL = 3
@@ -23,28 +21,10 @@ OPEN = {"act": "open", "url": SHOP}
 def project(temp: Path, name: str) -> Path:
     """An empty project that starts demo sites of its own, on ports that are free now."""
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=temp))
-    base = free_ports(len(HOSTS))
-    hosts = {host: base + number for number, host in enumerate(HOSTS)}
-    (folder / "pyproject.toml").write_text(table_of_hosts(hosts, channel=True), "utf-8")
+    text = settings_text(free_ports()).replace("health =", "ready_timeout = 20\nhealth =")
+    (folder / "pyproject.toml").write_text(text, "utf-8")
     (folder / "pytest.ini").write_text("[pytest]\n", "utf-8")
     return folder
-
-
-def free_ports(count: int) -> int:
-    """The first of so many ports in a row on which nobody listens."""
-    while True:
-        base = random.randrange(20_000, 30_000)
-        if all(map(_free, range(base, base + count))):
-            return base
-
-
-def _free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def shipped(folder: Path) -> None:

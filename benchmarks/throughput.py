@@ -19,10 +19,10 @@ AUTO = ("--task-workers", "auto")
 TWO = ("-n", "2")
 PEER = "pytest-playwright -n 2"
 VARIANTS: dict[str, tuple[str, ...]] = {
-    "auto, --task-workers auto": ("--recording", "auto", *AUTO, *ALONE),
-    "minimal, --task-workers auto": ("--recording", "minimal", *AUTO, *ALONE),
-    "auto, -n 2 --task-workers auto": ("--recording", "auto", *AUTO, *TWO),
-    "minimal, -n 2 --task-workers auto": ("--recording", "minimal", *AUTO, *TWO),
+    "auto, --task-workers auto": ("--task-recording", "auto", *AUTO, *ALONE),
+    "minimal, --task-workers auto": ("--task-recording", "minimal", *AUTO, *ALONE),
+    "auto, -n 2 --task-workers auto": ("--task-recording", "auto", *AUTO, *TWO),
+    "minimal, -n 2 --task-workers auto": ("--task-recording", "minimal", *AUTO, *TWO),
 }
 """Of ours."""
 BEST = 2
@@ -71,7 +71,7 @@ def measured(ground: Ground, rounds: int, size: Size, at_once: Sequence[int]) ->
 
 
 def _ours(ground: Ground, folder: Path, arguments: Sequence[str]) -> Run:
-    executable = ("--browser-executable", str(ground.executable))
+    executable = ("--task-browser-executable", str(ground.executable))
     return lambda: pytest(folder, "tasks", "-q", *OURS, *executable, *arguments)
 
 

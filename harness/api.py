@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -17,6 +17,7 @@ from harness.injection import Injection, InjectionError, Pending, check, fault_o
 from harness.plan import Plan, new_run_id
 from harness.record import TaskResult
 from harness.settings import Settings, load_settings
+from harness.spec.defaults import Defaults
 from harness.spec.faults import FaultBase
 from harness.spec.load import Loaded, find_tasks, load_file
 from harness.spec.parametrize import expand
@@ -53,8 +54,9 @@ def load_task(task: str | Path) -> TaskSpec:
     Raises SpecError for a file that cannot be used, LookupError for an id that no file has.
     """
     path = Path(task)
-    loaded = load_file(path, needs_steps=False) if path.exists() else _by_id(str(task))
-    return loaded.spec.placed(loaded.folder, loaded.source)
+    defaults = load_settings(_project()).defaults
+    found = load_file(path, needs_steps=False, defaults=defaults) if path.exists() else _by_id(str(task), defaults)
+    return found.spec.placed(found.folder, found.source)
 
 
 def execute_task(task: TaskSpec) -> TaskResult:
@@ -122,11 +124,11 @@ def clear_faults() -> None:
     PENDING.clear()
 
 
-def _by_id(task_id: str) -> Loaded:
+def _by_id(task_id: str, defaults: Sequence[Defaults]) -> Loaded:
     root = _project() / "tasks"
     for path in find_tasks([root]) if root.is_dir() else ():
         try:
-            loaded = load_file(path, needs_steps=False)
+            loaded = load_file(path, needs_steps=False, defaults=defaults)
         except SpecError:
             continue  # a broken neighbour is not what was asked for
         for each in (loaded, *expand(loaded)):

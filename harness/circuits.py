@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urljoin, urlsplit
 
 from harness.compile.rules import recovers
@@ -24,6 +25,9 @@ ENDPOINT_FAILURES = 2
 ENDPOINT_REST = 5.0
 """Seconds, at most, until it is tried again: a server that is started again is soon there."""
 
+PATIENCE = 5.0
+"""Seconds that a person who looks at circuits, or resets them, waits for a run that writes at this moment."""
+
 
 class RunCircuits:
     """One for each origin and agent, shared by all tasks of the process, with `persist` by other ones too."""
@@ -38,16 +42,7 @@ class RunCircuits:
         except CircuitStoreError as error:
             raise ValueError(str(error)) from error
         self._store = store
-        self._circuits = Circuits(
-            BreakerSettings(
-                table.failure_threshold, table.success_threshold, table.reset_seconds, table.volume_threshold
-            ),
-            clock=clock,
-            emit=emit,
-            store=store,
-            enabled=self._enabled,
-            scopes={Scope.ENDPOINT: BreakerSettings(ENDPOINT_FAILURES, 1, min(table.reset_seconds, ENDPOINT_REST))},
-        )
+        self._circuits = _circuits(settings, clock, emit, store, enabled=self._enabled)
 
     def of(self, plan: Plan) -> Callable[[str], Breaker | None]:
         """Which circuit a URL of this task belongs to. What a task orders (faults) or expects is no site's fault."""
@@ -82,6 +77,45 @@ class RunCircuits:
 
     def _none(self, _url: str) -> None:
         """Nothing is counted."""
+
+
+@contextlib.contextmanager
+def kept_circuits(settings: Settings, clock: Clock, emit: Emit) -> Iterator[Circuits]:
+    """The circuits that `persist` has kept, to look at and to reset; a run at this moment takes a reset over.
+
+    Raises LookupError when the project has no such file, ValueError for a file that is none, naming it and the remedy.
+    """
+    file = settings.root / FILE
+    if not file.is_file():
+        raise LookupError(
+            f"no circuits are kept: there is no {file}. `persist = true` in [tool.harness.breaker] of pyproject.toml "
+            "keeps them from the next run on"
+        )
+    try:
+        store = CircuitStore(file, clock, patience=PATIENCE, say=_not_now)
+    except CircuitStoreError as error:
+        raise ValueError(str(error)) from error
+    try:
+        yield _circuits(settings, clock, emit, store, enabled=True)
+    finally:
+        store.close()
+
+
+def _not_now(why: str) -> NoReturn:
+    """A person who asks must not be told of circuits, or of a reset, that the file does not have."""
+    raise ValueError(f"{why.partition(';')[0]}: run the command again in a moment")
+
+
+def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore | None, *, enabled: bool) -> Circuits:
+    table = settings.breaker
+    return Circuits(
+        BreakerSettings(table.failure_threshold, table.success_threshold, table.reset_seconds, table.volume_threshold),
+        clock=clock,
+        emit=emit,
+        store=store,
+        enabled=enabled,
+        scopes={Scope.ENDPOINT: BreakerSettings(ENDPOINT_FAILURES, 1, min(table.reset_seconds, ENDPOINT_REST))},
+    )
 
 
 def _names(host: str) -> Iterator[CircuitName]:

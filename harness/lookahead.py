@@ -84,7 +84,7 @@ class Lookahead:
         self._people = people
         self._hear = hear
         self._limit = limit
-        self._schedule = Schedule.of((), window)
+        self._schedule = Schedule.of((), window, harness.slots)
         self._jobs: dict[str, tuple[Job, Make]] = {}
         self._begun: dict[str, Begun] = {}
         self._change = threading.Condition()

@@ -10,6 +10,7 @@ from typing import Any
 from harness.criteria import Criterion
 from harness.recovery import Rulebook
 from harness.spec.faults import Fault
+from harness.spec.origin import Origin
 from harness.spec.parts import ScoringCheckpoint
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
@@ -44,13 +45,15 @@ class Plan:
     timeout: float
     step_timeout: float
     faults: tuple[Fault, ...] = ()
-    """The task's own, and those of `--faults`."""
+    """The task's own, and those of `--task-faults`."""
     fault_seed: int | None = None
     """What the faults' chances are drawn from."""
     folder: Path = Path()
     """Folder of the task's file; uploads stay inside it."""
     source: str = ""
     """The task's file, as shown to people."""
+    origin: Origin | None = field(default=None, repr=False, compare=False)
+    """Where its keys stand; None for a task made in Python."""
     start: datetime | None = None
     """The task's `time`: the world's clock, the browser's Date, the base of time_since."""
     scoring: tuple[ScoringCheckpoint, ...] = ()
@@ -62,6 +65,8 @@ class Plan:
     repairs: tuple[ReadyRepair, ...] = ()
     fresh: bool = True
     """Whether the world is emptied first; False for a task that runs in the middle of another one."""
+    last_of_episode: bool = True
+    """Whether no task of its episode follows, as far as is known; a slot is kept for one that follows."""
     base_url: str | None = None
     """What relative URLs are relative to."""
     agent: str | None = None
@@ -71,6 +76,24 @@ class Plan:
     strict: bool = False
     timeout_scale: float = 1.0
     """Of the run; for the steps that an agent proposes."""
+    in_full: bool = False
+    """Recorded with snapshots from the start, whatever the settings say."""
+
+    @property
+    def steps_source(self) -> str:
+        """The file that its steps stand in: beside a `task_spec.json` another one."""
+        return self.source if self.origin is None else self.origin.file_of("steps")
+
+    def place_of(self, index: int | None) -> str:
+        """The task's file; of a step that stands in another file, that file and line."""
+        if self.origin is None or index is None or not 0 <= index < len(self.steps) or self.steps_source == self.source:
+            return self.source
+        return self.origin.place(("steps", index))
+
+    @property
+    def expect_timeout(self) -> float:
+        """Seconds that an `assert` and a success criterion wait until they hold."""
+        return self.spec.expect_timeout * self.timeout_scale
 
     @property
     def all_secrets(self) -> tuple[str, ...]:

@@ -2,20 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.failure import Effect, Failure, Outcome, Passed
+from harness.failure import Effect, Failure, Family, Outcome, Passed
 from harness.recovery import Remedy
 from harness.spec.faults import Fault
 from harness.spec.parts import FinalState
-from harness.spec.steps import Step
+from harness.spec.steps import Step, Type
 
 if TYPE_CHECKING:
     from harness.report import ErrorReport
+
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
+"""Methods of requests that ask for something, and by HTTP's rules change nothing."""
+
+
+@dataclass(slots=True)
+class Sent:
+    """A request as it left a page: one with an unsafe method, or one for the document of a page."""
+
+    method: str
+    url: str
+    """Without its fragment."""
+    page: bool = False
+    """Whether it asks for the document of a page."""
+    follows: bool = False
+    """Whether it comes after an unsafe request that was answered: it is redirected from it, or began later."""
+    arrived: bool = True
+    """False once the browser has told that nothing was sent: refused, not resolved, blocked."""
+    twice: bool = False
+    """The browser has sent it a second time by itself: its connection broke before the answer, or that was 408."""
+
+    @property
+    def unsafe(self) -> bool:
+        """Whether it may have changed something: its method says so, and it may have arrived."""
+        return self.method not in SAFE_METHODS and self.arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +60,19 @@ class Attempt:
     def passed(self) -> bool:
         return isinstance(self.outcome, Passed)
 
-    @property
-    def waited(self) -> bool:
-        """Nothing was sent: its site was left alone, and the task waits for it. No retry, and none of its budget."""
-        return isinstance(self.outcome, Failure) and bool(self.outcome.details.get("waits"))
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was done about a failure so that the task goes on; `harness.figures` counts retries and fallbacks of these.
+
+    An answer need not lead to another attempt: a repair may fail, and a page may be lost again before the retry.
+    """
+
+    family: Family
+    """Of the failure."""
+    remedy: Remedy
+    waited: bool = False
+    """Nothing had been sent: the circuit of its site was open, and the task waited for it. That is no retry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +103,10 @@ class StepRecord:
     """What it wrote into memory."""
     rewound: Rewound | None = None
     """It failed, and the task went back."""
+    answers: tuple[Answer, ...] = ()
+    """What was done about its failures, in order."""
+    sent: tuple[Sent, ...] = ()
+    """What left the pages from its act to the start of the next step."""
 
     @property
     def passed(self) -> bool:
@@ -75,16 +114,14 @@ class StepRecord:
 
     @property
     def wrote(self) -> bool:
-        """Whether it may have changed what must not be changed twice: a `write`, or one of which nobody said
-        otherwise and whose page was the answer to a POST."""
-        last = self.attempts[-1].outcome if self.attempts else None
-        posted = isinstance(last, Passed) and last.details.get("method", "GET") not in ("GET", "HEAD")
-        return self.step.effect_class == "write" or (posted and self.step.effect is None)
+        """Whether it may have changed what must not be changed twice: a `write`, or seen to be one (`seen_writing`)."""
+        return self.step.effect_class == "write" or seen_writing(self.step, self.sent)
 
     @property
     def may_have_written(self) -> bool:
         """A write that passed, or failed so that it may have taken effect all the same."""
-        return self.wrote and (self.passed or (self.failure is not None and self.failure.effect is not Effect.NONE))
+        unsure = self.failure is not None and self.failure.effect is not Effect.NONE
+        return self.wrote and (self.passed or unsure or any(each.unsafe for each in self.sent))
 
     @property
     def failure(self) -> Failure | None:
@@ -95,16 +132,47 @@ class StepRecord:
         return last if isinstance(last, Failure) else None
 
     @property
-    def retries(self) -> int:
+    def extra_attempts(self) -> int:
+        """Attempts after the first, whatever led to them."""
         return max(0, len(self.attempts) - 1)
 
     @property
     def spent(self) -> int:
-        """Retries that its budget pays."""
-        return max(0, sum(not each.waited for each in self.attempts) - 1)
+        """Retries and fallbacks, which its budget pays."""
+        return sum(not each.waited for each in self.answers)
+
+
+def seen_writing(step: Step, sent: Iterable[Sent]) -> bool:
+    """Whether an unsafe request tells that the step is a write, of which its file says nothing.
+
+    Typing is one only by a form that it sends: a field that asks for suggestions as it is typed into writes nothing.
+    """
+    if step.effect is not None or step.effect_class == "read":
+        return False
+    return any(each.unsafe and (each.page or not isinstance(step, Type)) for each in sent)
 
 
 History = tuple[StepRecord, ...]
+
+
+def written_addresses(records: Iterable[StepRecord]) -> dict[str, StepRecord]:
+    """Addresses whose document a write has produced, so that to ask for them again may be to write again.
+
+    They are those that a write asked for, through redirects too, and those that answered an unsafe request. What
+    follows an unsafe request that was answered (post, redirect, get) is none: the write is the request before it. Nor
+    is what a step that is no write has asked for as well.
+    """
+    harmless: set[str] = set()
+    made: dict[str, StepRecord] = {}
+    for record in records:
+        pages = [each for each in record.sent if each.page and each.arrived]
+        if not record.wrote:
+            asked = pages if not record.step.looks_only else ()
+            harmless |= {each.url for each in asked if each.method in SAFE_METHODS}
+            continue
+        declared = record.step.effect_class == "write"
+        made |= {each.url: record for each in pages if each.unsafe or (declared and not each.follows)}
+    return {url: record for url, record in made.items() if url not in harmless}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +292,3 @@ class TaskResult:
     @property
     def steps_completed(self) -> int:
         return sum({each.index: each.passed for each in self.history if 0 <= each.index < self.steps_total}.values())
-
-    @property
-    def retries(self) -> int:
-        return sum(record.retries for record in self.history)

@@ -9,12 +9,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from harness.failure import Category, ErrorType, Failure, Severity
+from harness.criteria.vocabulary import WAITS
+from harness.failure import Category, ErrorType, Failure, Family, Severity
 from harness.fault_report import FaultReport, advice, fault_reports
+from harness.figures import figures
 from harness.plan import Plan
 from harness.record import Attempt, Score, StepRecord, TaskResult
 from harness.recovery import Repair, Retry, Substitute, Trust
 from harness.spec.parts import FinalState
+from harness.spec.steps import Step
 
 
 class AssertionContext(BaseModel):
@@ -50,7 +53,7 @@ class Metrics(BaseModel):
     steps_completed: int
     steps_total: int
     time_elapsed_seconds: float
-    retries_count: int
+    retries_count: int = Field(description="Of all steps; what a retry is: docs/figures.md.")
 
 
 class ErrorReport(BaseModel):
@@ -102,7 +105,7 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
         error_message=failure.message,
         stack_trace=_stack(failure),
         context=context,
-        recovery_attempted=bool(record and record.retries) or any(r.rewound for r in result.history),
+        recovery_attempted=bool(record and record.answers) or any(r.rewound for r in result.history),
         recovery_strategy=rule.strategy if rule else None,
         recovery_success=False,
         final_state=result.final_state,
@@ -110,20 +113,34 @@ def error_report(plan: Plan, result: TaskResult, context: Context, expected: boo
             steps_completed=result.steps_completed,
             steps_total=result.steps_total,
             time_elapsed_seconds=round(result.elapsed, 3),
-            retries_count=result.retries,
+            retries_count=figures(result).retries,
         ),
         code=failure.code,
         category=failure.category,
         severity=failure.severity,
         retryable=failure.retryable,
-        hint=advice(result, expected=expected) or failure.hint,
-        tried=tuple(map(note, record.attempts)) if record else (),
+        hint=advice(result, expected=expected) or _hint(plan, failure),
+        tried=tuple(note(attempt, record.step) for attempt in record.attempts) if record else (),
         warnings=tuple(w.as_json() for w in result.warnings),
         faults=fault_reports(result),
         score=None if result.score is None else _score_json(result.score),
         expected=expected,
         source=plan.source,
     )
+
+
+LOOKED_ONCE = "It was looked at once: where the page needs time, say `expect_timeout: 5`, or EVENTUALLY(...)."
+
+
+def assertion_hint(plan: Plan, failure: Failure) -> str:
+    """Expected and actual speak for themselves; what helps is to know that nobody waited for the page."""
+    criterion = str(failure.details.get("criterion", ""))
+    waited = plan.expect_timeout or any(word in criterion for word in WAITS)
+    return "" if waited or plan.spec.expect is not None else LOOKED_ONCE
+
+
+def _hint(plan: Plan, failure: Failure) -> str:
+    return assertion_hint(plan, failure) if failure.family is Family.ASSERTION else failure.hint
 
 
 def _stack(failure: Failure) -> str | None:
@@ -158,11 +175,20 @@ def _line(record: StepRecord, attempt: Attempt) -> dict[str, Any]:
     step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})
     timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
     line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
-    if record.retries or not attempt.passed:
-        line["note"] = note(attempt)
+    if record.extra_attempts or not attempt.passed:
+        line["note"] = note(attempt, record.step)
     if record.rewound and attempt is record.attempts[-1]:
         line["note"] += f"; WENT BACK {went_back(record)}"
     return line
+
+
+def instead(done: Step, declared: Step) -> str:
+    """` by opening http://...`: what was done in place of the step as written; empty when that was done."""
+    return (
+        ""
+        if done.act == declared.act
+        else f" by {'opening' if done.act == 'open' else done.act} {done.target or getattr(done, 'url', '')}"
+    )
 
 
 def went_back(record: StepRecord) -> str:
@@ -171,11 +197,15 @@ def went_back(record: StepRecord) -> str:
     return f"from step {record.index} to the checkpoint before step {place}"
 
 
-def note(attempt: Attempt) -> str:
-    """`RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...` (specs/003 5.2 to 5.4)."""
+def note(attempt: Attempt, declared: Step) -> str:
+    """`RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...` (specs/003 5.2 to 5.4).
+
+    `declared` is the step as written: a click that was done and whose page failed is not clicked again, its page is
+    opened again, and the note says so.
+    """
     match attempt.remedy:
         case Retry(after=after):
-            way = f"RETRY (after {after:.3g}s)"
+            way = f"RETRY (after {after:.3g}s){instead(attempt.step, declared)}"
         case Substitute(selector=selector):
             way = f"FALLBACK {selector}"
         case Repair():

@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from harness.campaign.document import Campaign
 from harness.report import ErrorReport
+from harness.spec import hover
 from harness.spec.fault_plan import FaultPlan
 from harness.spec.memory import MemoryKV
 from harness.spec.task import TaskSpec
@@ -23,11 +24,13 @@ Schema = dict[str, Any]
 SHORT_BINDING: Schema = {"type": "string", "pattern": r"^[^.]+\.."}
 """`env.shop.cart` for `{channel: env, path: shop.cart}`."""
 
+EDITORS_KEY: Schema = {"type": "string", "description": hover.SCHEMA}
+
 
 def schemas() -> dict[str, Schema]:
     """File name -> schema."""
     return {
-        name: {"$schema": DIALECT, "$id": BASE + name, **document}
+        name: {"$schema": DIALECT, "$id": BASE + name, **hover.for_readers(document)}
         for name, document in {
             "task_spec.schema.json": _task_spec(),
             "error_report.schema.json": _error_report(),
@@ -41,8 +44,8 @@ def schemas() -> dict[str, Schema]:
 
 def _task_spec() -> Schema:
     """What files may hold: shorthands, settings of any strategy, keys of one's own (DESIGN 4.1)."""
-    schema = TaskSpec.model_json_schema()
-    schema["properties"] = {"$schema": {"type": "string"}, **schema["properties"]}
+    schema = {**TaskSpec.model_json_schema(), "description": hover.TASK}
+    schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
     bindings = schema["properties"]["state_bindings"]
     bindings["additionalProperties"] = {"anyOf": [SHORT_BINDING, bindings["additionalProperties"]]}
     definitions: dict[str, Schema] = schema["$defs"]
@@ -50,13 +53,13 @@ def _task_spec() -> Schema:
         definitions["Rulebook"]["properties"][rule] = _rule(rule, strategies, definitions)
     for models, tag in ((ACTS.values(), "act"), (FAULTS.values(), "kind")):
         _require(definitions, models, tag)
-    return _pruned(schema)
+    return _with_descriptions(_pruned(schema))
 
 
 def _fault_plan() -> Schema:
     """In a file, the keys of a fault stand beside `tasks`, which may be a single id."""
     schema = FaultPlan.model_json_schema()
-    schema["properties"] = {"$schema": {"type": "string"}, **schema["properties"]}
+    schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
     definitions: dict[str, Schema] = schema["$defs"]
     _require(definitions, FAULTS.values(), "kind")
     planned = definitions["PlannedFault"]["properties"]
@@ -64,9 +67,18 @@ def _fault_plan() -> Schema:
     description = planned["tasks"]["description"]
     definitions["Tasks"] = {"anyOf": [{"type": "string"}, several], "default": "*", "description": description}
     for definition in _tagged(definitions, FAULTS.values(), "kind"):
-        definition["properties"] = {"tasks": {"$ref": "#/$defs/Tasks"}, **definition["properties"]}
+        tasks = {"$ref": "#/$defs/Tasks", "description": description}
+        definition["properties"] = {"tasks": tasks, **definition["properties"]}
     schema["properties"]["faults"]["items"] = planned["fault"]
-    return _pruned(schema)
+    return _with_descriptions(_pruned(schema))
+
+
+def _with_descriptions(schema: Schema) -> Schema:
+    """The same, with what editors show for tags and enumerated values."""
+    hover.describe_tags(schema["$defs"], "act", hover.ACT)
+    hover.describe_tags(schema["$defs"], "kind", hover.KIND)
+    hover.describe_values(schema)
+    return schema
 
 
 def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Mapping[str, Schema]) -> Schema:
@@ -74,13 +86,19 @@ def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Map
     settings: Schema = {}
     for model in strategies.values():
         settings = {**definitions[model.__name__]["properties"], **settings}
-    settings["strategy"] = {"type": "string", "enum": list(strategies)}
-    words: list[Schema] = [{"type": "string", "enum": list(strategies)}]
+    meanings = [hover.first_line(definitions[model.__name__]) for model in strategies.values()]
+    enum: Schema = {"type": "string", "enum": list(strategies), "enumDescriptions": meanings}
+    settings["strategy"] = {**enum, "description": hover.STRATEGY}
+    if "capture" in settings:
+        hover.describe_values({"properties": {"capture": settings["capture"]}})
+    words: list[Schema] = [enum]
     if name == "on_network_error":
-        words.append({"type": "string", "pattern": "^retry_[0-9]{1,3}_times?$"})
+        times = "Retry so many times, as in `retry_3_times`."
+        words.append({"type": "string", "pattern": "^retry_[0-9]{1,3}_times?$", "description": times})
     mapping = {"type": "object", "additionalProperties": False, "properties": settings}
     absent: list[Schema] = [{"type": "null"}] if name == "on_state_inconsistency" else []
-    return {"anyOf": [*words, mapping, *absent]}
+    said = {key: value for key, value in definitions["Rulebook"]["properties"][name].items() if key == "description"}
+    return {**said, "anyOf": [*words, mapping, *absent]}
 
 
 def _require(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]], tag: str) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -15,17 +18,25 @@ from pydantic import (
     Field,
     JsonValue,
     ValidationError,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
 from harness.endpoint_urls import checked, of_environment
+from harness.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.settings_problem import problem
+from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
+from harness.spec.hosts import template_problem
 from harness.spec.profiles import TimeoutProfile
 
 Recording = Literal["auto", "full", "minimal"]
 Tracing = Literal["off", "on", "retain-on-failure"]
 KeptEvidence = Literal["failed", "all"]
 LogProfile = Literal["production", "evaluation", "debug"]
+Isolation = Literal["world", "reset", "none"]
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_OWN_HEADERS = frozenset({"connection", "content-length", "cookie", "host", "origin", "referer", "user-agent"})
 MOST_WORKERS = 100
 """Tasks at once in one process."""
 
@@ -36,34 +47,27 @@ class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ServiceSettings(Part):
-    """`[tool.harness.services.<name>]`: one program that serves some hosts (DESIGN 4.10)."""
-
-    command: tuple[str, ...] = Field(description="Program and arguments; `{python}` is the running interpreter.")
-    hosts: dict[str, int] = Field(description="Host name -> port on 127.0.0.1.")
-    health: str = Field(description="URL on one of the hosts that answers 200 when the service is ready.")
-    identity: dict[str, str] = Field(
-        default_factory=dict,
-        description="What the health answer (JSON) must say, so that a stranger is not taken for it.",
-    )
-    ready_timeout: float = Field(4.0, gt=0, le=300, description="Seconds from start to healthy.")
-    health_interval: float = Field(
-        10.0, ge=0, le=3600, description="Seconds between two questions after its health while it runs; 0 asks none."
-    )
-    health_patience: float = Field(
-        10.0,
-        gt=0,
-        le=3600,
-        description="Seconds to answer a last question when the ones before were not; who is silent so long hangs.",
-    )
-    environment: dict[str, str] = Field(default_factory=dict, description="Extra environment variables.")
-
-
 class ChannelSettings(Part):
     """`[tool.harness.channels.<name>]`: a JSON document of the system under test (DESIGN 4.9)."""
 
-    url: str | None = Field(None, description="GET reads, PUT restores, PATCH merges, POST <url>/reset resets.")
+    url: str | None = Field(
+        None, description="An address: `GET` reads, `PUT` restores, `PATCH` merges, `POST <url>/reset` resets."
+    )
     file: str | None = Field(None, description="A JSON file, relative to the project; every world shares it.")
+    sqlite: str | None = Field(
+        None, description="A SQLite database, relative to the project; every world shares it. See `table` and `key`."
+    )
+    table: str | None = Field(
+        None, description="Table of `sqlite`; without it the document has every table, and can be read alone."
+    )
+    key: str | None = Field(
+        None,
+        description="Column of `table` whose text names the rows: the document is an object, and can be written. "
+        "Without it the document is the list of the rows, and can be read alone.",
+    )
+    value: str | None = Field(
+        None, description="Column of `table` that alone is the value at its key, instead of the whole row."
+    )
     python: str | None = Field(
         None, description="`package.module:callable`, called with the world id, returns the document."
     )
@@ -78,9 +82,18 @@ class ChannelSettings(Part):
     )
     clock: str | None = Field(None, description="Path in the document that a task's `time` is written to.")
     timeout: float = Field(5.0, gt=0, le=300, description="Seconds for one reading or writing.")
+    schema_file: str | None = Field(
+        None,
+        alias="schema",
+        description="A JSON Schema, relative to the project, that each document read must keep; one that breaks it ends"
+        " the task with DATA_CORRUPTION.",
+    )
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
+        for inner, outer in (("table", "sqlite"), ("key", "table"), ("value", "key")):
+            if getattr(self, inner) is not None and getattr(self, outer) is None:
+                raise ValueError(f"`{inner}` needs `{outer}` beside it")
         if self.restore is not None and self.python is None:
             raise ValueError("`restore` belongs to a channel with `python`; `url` and `file` are restored without it")
         if self.readonly and (self.restore is not None or self.clock is not None):
@@ -89,15 +102,30 @@ class ChannelSettings(Part):
         return self
 
 
+class MemorySettings(Part):
+    """`[tool.harness.memory]`: where the memory of tasks is kept (DESIGN 4.9)."""
+
+    channel: str | None = Field(
+        None,
+        description="The channel in which the system under test keeps its memory, an object of key -> value or entry. "
+        "`mem()` reads there, and what tasks remember is written there, unless the channel is read-only.",
+    )
+
+
 class BrowserSettings(Part):
     """How the browser is started."""
 
-    executable: str | None = None
-    channel: str | None = None
-    headed: bool = False
+    executable: str | None = Field(
+        None, description="Path of the browser; without it Playwright's own, else the system's Chromium or Chrome."
+    )
+    channel: str | None = Field(None, description="An installed browser by its name for Playwright, as in `chrome`.")
+    headed: bool = Field(False, description="Whether the browser has a window, which needs a display.")
     slowmo: float = Field(0, ge=0, description="Milliseconds between operations.")
-    viewport: tuple[int, int] = (1280, 720)
-    args: tuple[str, ...] = ()
+    viewport: tuple[int, int] = Field((1280, 720), description="Width and height of pages, in pixels.")
+    webrtc: bool = Field(
+        False, description="Whether pages of tasks without `allowed_domains` may use WebRTC, which sends UDP anywhere."
+    )
+    args: tuple[str, ...] = Field((), description="More arguments for the browser's command line.")
 
 
 class AgentSettings(Part):
@@ -122,10 +150,10 @@ class AgentSettings(Part):
 class BreakerTable(Part):
     """`[tool.harness.breaker]`: when a site that fails is left alone for a while (DESIGN 8)."""
 
-    enabled: bool = Field(True, description="`--breaker on|off` goes over it.")
+    enabled: bool = Field(True, description="`--task-breaker on|off` goes over it.")
     failure_threshold: int = Field(5, ge=1, description="So many failures in a row, of all tasks, open the circuit.")
     success_threshold: int = Field(2, ge=1, description="So many good probes close it.")
-    reset_seconds: float = Field(30.0, ge=0, le=3600, description="How long it rests before one call may try the site.")
+    reset_seconds: float = Field(30.0, ge=0, le=3600, description="Seconds of rest before one call may try the site.")
     volume_threshold: int = Field(0, ge=0, description="It opens only after so many calls.")
     persist: bool = Field(
         False,
@@ -140,6 +168,40 @@ class TelemetrySettings(Part):
     prometheus: bool = Field(False, description="`.harness/metrics.prom` at the end of a run.")
 
 
+@dataclass(frozen=True, slots=True)
+class WorldMark:
+    """How a site is told which world a request belongs to, beside the User-Agent's `harness-world/<id>`."""
+
+    header: str | None = None
+    cookie: str | None = None
+
+    def headers(self, world: str) -> dict[str, str]:
+        """What every request of that world carries, from the browser and from channels."""
+        return {self.header: world} if self.header else {}
+
+    def cookies(self, world: str) -> dict[str, str]:
+        """Name -> value of the cookie that every host of the project gets."""
+        return {self.cookie: world} if self.cookie else {}
+
+
+def _token(value: str) -> str:
+    """As a name of a header or a cookie must be written (RFC 9110)."""
+    if not _TOKEN.fullmatch(value):
+        raise ValueError("must be a name of letters, digits and `-`, as in X-Test-World")
+    if value.lower() in _OWN_HEADERS:
+        raise ValueError("is a header that the browser itself sends: choose another name, as X-Test-World")
+    return value
+
+
+def reset_target(value: object) -> object:
+    """A command as a list, or `module:callable`."""
+    if isinstance(value, str) and not all(value.partition(":")):
+        raise ValueError('must be a command, as in ["{python}", "reset.py"], or "module:callable"')
+    if value in ([], ()):
+        raise ValueError('is empty: name a command, as in ["{python}", "reset.py"], or "module:callable"')
+    return value
+
+
 def workers_or_auto(value: object) -> object:
     """As it stands; ValueError in one sentence, where pydantic would say one for a number and one for the word."""
     number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= MOST_WORKERS
@@ -148,26 +210,98 @@ def workers_or_auto(value: object) -> object:
     return value
 
 
+def template_of_hosts(text: str) -> str:
+    """As it stands; ValueError for what is no template of virtual hosts."""
+    if problem := template_problem(text):
+        raise ValueError(problem)
+    return text
+
+
+_KIND_OF = {"world_header": "world", "world_cookie": "world", "reset": "reset", "parallel": "none"}
+"""Setting -> the `isolation` that it belongs to."""
+
+
 class Settings(Part):
     """Everything a run is told from outside. Paths are absolute."""
 
     root: Path = Path()
-    artifacts: Path = Path("errors")
-    browser: BrowserSettings = BrowserSettings()
-    services: dict[str, ServiceSettings] = Field(default_factory=dict)
-    channels: dict[str, ChannelSettings] = Field(default_factory=dict)
-    agents: dict[str, AgentSettings] = Field(default_factory=dict)
-    agent: str | None = Field(None, description="Who chooses the steps of a task that has none.")
-    base_url: str | None = None
-    recording: Recording = "auto"
-    tracing: Tracing = "retain-on-failure"
-    recovery: bool = True
-    heal: bool = True
-    strict: bool = False
-    timeout_profile: TimeoutProfile = Field(
-        "simple", description="Limits of tasks that declare none: simple, medium or complex (specs/003 8.1)."
+    artifacts: Path = Field(
+        Path("errors"), description="Folder of what failed tasks leave, relative to the project's folder."
     )
-    timeout_scale: float = Field(1.0, gt=0, le=100)
+    browser: BrowserSettings = Field(BrowserSettings(), description="The browser, and how it is started.")
+    services: dict[str, ServiceSettings] = Field(
+        default_factory=dict, description="The programs behind your sites, by a name of your choice."
+    )
+    channels: dict[str, ChannelSettings] = Field(
+        default_factory=dict, description="JSON documents of the system under test, by the name that criteria use."
+    )
+    memory: MemorySettings = Field(MemorySettings(), description="Where the memory of tasks is kept.")
+    defaults: Annotated[tuple[Defaults, ...], BeforeValidator(as_tables)] = Field(
+        (),
+        description="TaskSpec keys for tasks that do not say them; with `override = true`, for all tasks.",
+    )
+    extra_keys: Annotated[dict[str, Meaning], AfterValidator(not_of_tasks)] = Field(
+        default_factory=dict,
+        description="Keys of one's own at the top of task files, and what each means: `skip` leaves the task out, its "
+        "text is the reason; `tag` gives tags; `note` is shown in reports; `ignore` nothing.",
+    )
+    agents: dict[str, AgentSettings] = Field(default_factory=dict, description="Who can choose steps, by name.")
+    agent: str | None = Field(None, description="Who chooses the steps of a task that has none.")
+    base_url: str | None = Field(None, description="What relative URLs in tasks are relative to.")
+    init_script: Path | None = Field(
+        None,
+        description="A JavaScript file, relative to the project, that runs in every page and frame before the page's "
+        "own scripts; it may read the task's `page_values` as `window.__taskspec`.",
+    )
+    virtual_hosts: tuple[Annotated[str, AfterValidator(template_of_hosts)], ...] = Field(
+        (),
+        description="Servers that serve several sites as the first part of a path, as in `http://localhost:80/{host}/`:"
+        " for `allowed_domains` and reports, such a site is the host.",
+    )
+    isolation: Isolation | None = Field(
+        None,
+        description="What keeps tasks from meeting each other's state. world: the site keeps a state for each id that "
+        "requests carry; reset: one state, which is reset before each task; none: nothing is reset nor put back. "
+        "Without it, tasks do not run in parallel as soon as a channel can be written.",
+    )
+    world_header: Annotated[str, AfterValidator(_token)] | None = Field(
+        None,
+        description='A header that names the world in every request, for `isolation = "world"`; the User-Agent ends '
+        "in `harness-world/<id>` in any case. Requests to other origins are preflighted because of it.",
+    )
+    world_cookie: Annotated[str, AfterValidator(_token)] | None = Field(
+        None, description="The same as a cookie of every host of the services, and of `base_url`."
+    )
+    reset: Annotated[tuple[str, ...] | str | None, BeforeValidator(reset_target)] = Field(
+        None,
+        description='What resets the one state, for `isolation = "reset"`: a command (a list; `{python}` is the '
+        "running interpreter) or `module:callable`, which is given the ports by host. Without it, every channel that "
+        "can be reset is.",
+    )
+    reset_timeout: float = Field(30.0, gt=0, le=3600, description="Seconds for one reset.")
+    parallel: bool = Field(
+        False, description='Under `isolation = "none"`, tasks run in parallel although they share one state.'
+    )
+    recording: Recording = Field(
+        "auto",
+        description="How much is recorded. auto: actions, requests and console of the whole task, snapshots and "
+        "screenshots from the first failure on; full: all of it from the first step; minimal: report and console.",
+    )
+    tracing: Tracing = Field("retain-on-failure", description="When trace.zip is kept.")
+    retrace: bool = Field(
+        False,
+        description="Whether a task that fails is run once more with `full` recording, where that can do no harm, for "
+        "its trace alone.",
+    )
+    recovery: bool = Field(True, description="Whether rules, repairs and fallback plans act; false: none does.")
+    heal: bool = Field(True, description="Whether fallback selectors are tried.")
+    strict: bool = Field(False, description="Whether warnings and partial successes are failures.")
+    timeout_profile: TimeoutProfile = Field(
+        "simple",
+        description="Limits of tasks that declare none: simple (300 s a task, 30 s a step), medium (450, 45) "
+        "or complex (600, 60).",
+    )
+    timeout_scale: float = Field(1.0, gt=0, le=100, description="Multiplies every timeout, for slow machines.")
     browser_endpoint: Annotated[tuple[str, ...], AfterValidator(checked)] = Field(
         (),
         description="URLs (ws://, wss://) of Playwright servers that give the browsers; none: they are started here.",
@@ -180,17 +314,69 @@ class Settings(Part):
         "evaluation",
         description="Of logger `harness.resilience`: production (errors), evaluation (and warnings), debug (all).",
     )
-    breaker: BreakerTable = BreakerTable()
-    telemetry: TelemetrySettings = TelemetrySettings()
+    breaker: BreakerTable = Field(BreakerTable(), description="When a site that fails is left alone for a while.")
+    telemetry: TelemetrySettings = Field(TelemetrySettings(), description="Who else is told what happened.")
     evidence: KeptEvidence = Field(
         "failed",
         description="`all`: of tasks that pass, too, what `harness regrade` needs is kept under .harness/evidence.",
     )
     keep_previous: int = Field(5, ge=0, description="How many earlier runs are kept under errors/.previous.")
+    services_for: Literal["tasks", "session"] = Field(
+        "tasks",
+        description="`session`: the services are up before the first test of any kind, and their hosts resolve for "
+        "pytest-playwright's `page`; `tasks`: before the first task.",
+    )
     history_runs: int = Field(
         200, ge=0, description="How many runs .harness/history.sqlite3 keeps; 0: nothing is written there."
     )
     redact: tuple[str, ...] = Field((), description="Regular expressions; what matches is redacted everywhere.")
+    redact_query: tuple[str, ...] = Field(
+        (), description="Names whose value in a query or a fragment is redacted, beside `token`, `code`, `session`, ..."
+    )
+
+    @model_validator(mode="after")
+    def _memory_has_its_channel(self) -> Self:
+        name = self.memory.channel
+        if name is not None and name not in self.channels:
+            known = ", ".join(sorted(self.channels)) or "none"
+            raise ValueError(f"memory.channel: there is no channel `{name}` in [tool.harness.channels]; known: {known}")
+        return self
+
+    @field_validator("world_header", "world_cookie", "reset", "parallel")
+    @classmethod
+    def _belongs(cls, value: object, info: ValidationInfo) -> object:
+        """To one kind of isolation; under another it would be ignored in silence."""
+        wanted = _KIND_OF[info.field_name or ""]
+        isolation = info.data.get("isolation")
+        if value and isolation != wanted:
+            there = f'isolation = "{isolation}"' if isolation else "no `isolation`"
+            raise ValueError(f'belongs to `isolation = "{wanted}"`, and here is {there}')
+        if info.field_name == "world_cookie" and info.data.get("world_header"):
+            raise ValueError("beside `world_header`: one of the two is enough")
+        return value
+
+    @property
+    def world_mark(self) -> WorldMark:
+        return WorldMark(self.world_header, self.world_cookie)
+
+    @property
+    def shared_state(self) -> bool:
+        """Whether tasks may meet each other's state: then each runs alone in its slot."""
+        match self.isolation:
+            case "world":
+                return False
+            case "reset":
+                return True
+            case "none":
+                return not self.parallel
+            case None:
+                return bool(self.writable_channels)
+
+    @property
+    def writable_channels(self) -> tuple[str, ...]:
+        """Of a database only rows with a key can be written."""
+        fixed = {name for name, each in self.channels.items() if each.readonly or (each.sqlite and not each.key)}
+        return tuple(name for name in self.channels if name not in fixed)
 
     @property
     def chosen_agent(self) -> str | None:
@@ -203,10 +389,14 @@ class SettingsError(ValueError):
 
 
 def load_settings(root: Path, **options: Any) -> Settings:
-    """`[tool.harness]` of the project at `root`, with the options of the run over it; SettingsError for a bad one."""
+    """`[tool.harness]` of the project at `root`, with the options of the run over it; SettingsError for a bad one.
+
+    `ports`: service, or service:host -> a port over the declared one.
+    """
     file = root / "pyproject.toml"
     table = _table(file)
     options = {**_of_environment(), **options}
+    ports = options.pop("ports", {})
     tables = {
         name: {**_inner(file, table, name, "tool.harness"), **options.pop(name, {})} for name in ("browser", "breaker")
     }
@@ -215,7 +405,32 @@ def load_settings(root: Path, **options: Any) -> Settings:
     except ValidationError as error:
         raise SettingsError("\n".join(problem(file, Settings, found) for found in error.errors())) from error
     faults = tuple(root / file for file in settings.faults)
-    return settings.model_copy(update={"artifacts": root / settings.artifacts, "faults": faults})
+    services = _with_ports(settings.services, ports)
+    places = {"artifacts": root / settings.artifacts, "init_script": _script(file, root, settings.init_script)}
+    return settings.model_copy(update={**places, "faults": faults, "services": services})
+
+
+def _with_ports(services: dict[str, ServiceSettings], ports: Mapping[str, str]) -> dict[str, ServiceSettings]:
+    """With the ports of `HARNESS_PORT_<SERVICE>`, and over them those of the command line."""
+    try:
+        services = overridden(services, ports_of_environment(services, os.environ))
+    except ValueError as error:
+        raise SettingsError(f"{PORT_VARIABLE}: {error}") from None
+    try:
+        return overridden(services, ports)
+    except ValueError as error:
+        raise SettingsError(f"--task-port {error}") from None
+
+
+def _script(file: Path, root: Path, script: Path | None) -> Path | None:
+    """The file of `init_script`; SettingsError where it cannot be read."""
+    try:
+        if script is not None:
+            (root / script).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise SettingsError(f"{file}: tool.harness.init_script: {script} cannot be read: {why}") from error
+    return script and root / script
 
 
 def _of_environment() -> dict[str, Any]:

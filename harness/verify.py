@@ -16,6 +16,7 @@ from harness.recovery import NoRecovery
 from harness.spec.loaded import Loaded
 from harness.spec.precedence import before, with_episodes
 from harness.spec.problems import SpecError
+from harness.spec.steps import Assert, Open, Screenshot, Scroll, Wait
 from harness.spec.suite import dependencies
 
 if TYPE_CHECKING:
@@ -42,9 +43,11 @@ class Verdict:
     kept: str = ""
     """The task whose failure was kept under `errors/`; empty: there is none."""
     hollow: bool = False
-    """It passes with no steps at all: it tests nothing."""
+    """It passes with no steps at all, or with the first page opened and nothing done there: it tests nothing."""
     idle: tuple[str, ...] = ()
     """Success criteria that hold before anything is done."""
+    idle_there: tuple[str, ...] = ()
+    """Further ones, that hold on the first page that the task opens before anything is done there."""
 
     @property
     def sound(self) -> bool:
@@ -52,7 +55,9 @@ class Verdict:
 
 
 def verify(tasks: Sequence[Loaded], harness: SyncHarness, sink: Sink = _silent) -> Iterator[Verdict]:
-    """Run each task with no steps, then as written, both after what it depends on and its episode's earlier tasks.
+    """Run each task with no steps, on a blank page and on the first one that it opens, then as written.
+
+    Each time what it depends on and its episode's earlier tasks run first.
 
     What the engine says goes to `sink`, but for tasks with no steps: how they fail is no news.
     """
@@ -79,16 +84,26 @@ def _verdict(
                 return Verdict(*label, wrong=f"{name}, which it depends on, {why}", kept=_kept(result))
     except SpecError as error:
         return Verdict(*label, wrong=str(error))
-    nothing = harness.run(_nothing(plan), _silent)
-    if nothing.artifacts is not None:
-        shutil.rmtree(nothing.artifacts, ignore_errors=True)
+    nothing = _tried(_nothing(plan), harness)
+    there = _tried(first_page, harness) if (first_page := _first_page(plan)) else None
     wrong = kept = ""
     if spec.steps:
         result = run(plan)
         if not reached(spec, result):
             wrong, kept = harness.redactor.text(_why(task, result)), _kept(result)
-    idle = tuple(map(harness.redactor.text, _idle(plan, nothing)))
-    return Verdict(*label, wrong=wrong, kept=kept, hollow=reached(spec, nothing), idle=idle)
+    idle = tuple(_idle(plan, nothing))
+    idle_there = tuple(each for each in _idle(plan, there) if each not in idle) if there else ()
+    hollow = reached(spec, nothing) or (there is not None and there.ok and not _looks_itself(plan))
+    words = (tuple(map(harness.redactor.text, each)) for each in (idle, idle_there))
+    return Verdict(*label, wrong, kept, hollow, *words)
+
+
+def _tried(plan: Plan, harness: SyncHarness) -> TaskResult:
+    """The result of a run that nobody is told of, and that leaves nothing."""
+    result = harness.run(plan, _silent)
+    if result.artifacts is not None:
+        shutil.rmtree(result.artifacts, ignore_errors=True)
+    return result
 
 
 def _kept(result: TaskResult) -> str:
@@ -102,11 +117,33 @@ def _plan(task: Loaded, harness: SyncHarness, for_task: str) -> Plan:
     return replace(plan, world=f"{plan.world}.for.{for_task}") if task.spec.episode_id else plan
 
 
-def _nothing(plan: Plan) -> Plan:
-    """The plan of doing nothing; its preconditions are not asked, so that every criterion is looked at."""
+LOOKING = (Wait, Assert, Scroll, Screenshot)
+"""Acts that bring nothing about."""
+
+
+def _first_page(plan: Plan) -> Plan | None:
+    """The plan of opening the first page and doing nothing there; None where that is all that the task does."""
+    step = next((step for step in plan.steps if isinstance(step, Open)), None)
+    rest = [other for other in plan.steps if other is not step and not isinstance(other, LOOKING)]
+    if step is None or not rest or plan.spec.expect is not None or step.effect_class == "write":
+        return None
+    return replace(_nothing(plan, plan.spec.expect_timeout), key=f"{plan.key}--first-page", steps=(step,))
+
+
+def _looks_itself(plan: Plan) -> bool:
+    """Whether its steps say themselves what must be true after them."""
+    return any(isinstance(step, Assert) for step in plan.steps)
+
+
+def _nothing(plan: Plan, expect_timeout: float = 0) -> Plan:
+    """The plan of doing nothing; its preconditions are not asked, so that every criterion is looked at.
+
+    On a blank page nothing comes by itself, so that nothing is waited for there.
+    """
     rules = NoRecovery.model_construct(**dict(plan.rulebook))
     return replace(
         plan,
+        spec=plan.spec.model_copy(update={"expect_timeout": expect_timeout}),
         key=f"{plan.key}--nothing",
         steps=(),
         agent=None,

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.failure import Effect, Failure, Family, Passed
+from harness.figures import is_retry
 from harness.record import History, Rewound, StepRecord, Warning_
 from harness.recovery import Retry, Substitute, Trust
+
+_ABSENT = (Family.ELEMENT, Family.AMBIGUOUS)
+"""Of these an element was not there yet; of others it was, and could not be used."""
 
 
 def warnings(history: History) -> Iterator[Warning_]:
     """Derived from records, never recorded by hand (DESIGN 3)."""
     for record in history:
         yield from _circuits(record)
+        yield from _sent_twice(record)
         if record.rewound:
             yield from _rewound(record, record.rewound)
         elif record.skipped:
@@ -38,6 +43,16 @@ def _circuits(record: StepRecord) -> Iterator[Warning_]:
         if words:
             text = f"Circuit {circuit['name']} {words}: {circuit['reason']}"
             yield Warning_(f"circuit_{words}", text, record.index, circuit)
+
+
+def _sent_twice(record: StepRecord) -> Iterator[Warning_]:
+    """What the browser itself has sent again: nobody asked it to, and nobody can keep it from it."""
+    for sent in (each for each in record.sent if each.twice):
+        text = (
+            f"The browser sent {sent.method} {sent.url} twice by itself: its connection broke before the answer, or the"
+            " answer was 408"
+        )
+        yield Warning_("request_sent_twice", text, record.index, {"method": sent.method, "url": sent.url})
 
 
 def _refused(history: History) -> tuple[str, ...]:
@@ -69,7 +84,7 @@ def _recovered(record: StepRecord) -> Iterator[Warning_]:
     failures = [a.outcome for a in record.attempts if isinstance(a.outcome, Failure)]
     healed = record.attempts[-1].remedy
     for family in dict.fromkeys(failure.family for failure in failures):
-        count = sum(failure.family is family for failure in failures)
+        count = _retries(record, family)
         match family:
             case Family.NETWORK:
                 yield _reached(record, failures[0])
@@ -87,13 +102,21 @@ def _recovered(record: StepRecord) -> Iterator[Warning_]:
                 text = f"{failures[0].message}; the page was freed or opened again"
                 yield Warning_("page_recovered", text, record.index, {"retries": count, "code": failures[0].code})
             case _:
-                text = f"{failures[0].type} recovered after {count} more attempt(s)"
-                yield Warning_("element_appeared_late", text, record.index, {"retries": count})
+                late = "element_appeared_late" if family in _ABSENT else "action_retry_success"
+                yield Warning_(late, _later(failures[0], count), record.index, {"retries": count})
+
+
+def _retries(record: StepRecord, family: Family) -> int:
+    return sum(answer.family is family and is_retry(answer) for answer in record.answers)
+
+
+def _later(first: Failure, count: int) -> str:
+    return f"{first.type} recovered after {count} {'retry' if count == 1 else 'retries'}"
 
 
 def _reached(record: StepRecord, first: Failure) -> Warning_:
     """A site that answered in the end; of one that was only waited for, nothing was tried in vain."""
-    count = record.spent
+    count = _retries(record, Family.NETWORK)
     text = f"Network error recovered after {count} {'retry' if count == 1 else 'retries'}"
     if not count:
         text = f"Waited for a site that was left alone: {first.message}"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,17 +18,18 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from harness.agents.registry import Agents
-from harness.browser import Browsers, Endpoints, SessionRequest
+from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
 from harness.circuits import RunCircuits
 from harness.engine import run_task
 from harness.engine.ending import reached
 from harness.events import Event
-from harness.failure import Failed
+from harness.failure import Failed, Failure
 from harness.faults import FaultInjector, Network, SiteHands, StateHands, Where, prepare
 from harness.plan import Plan, new_run_id
 from harness.ports import Agent, Ask, Ports, RepairHook, Stage
 from harness.record import TaskResult
 from harness.reporting.artifacts import DirectoryArchive
+from harness.reporting.folders import unusable_folders
 from harness.reporting.passing import PassedEvidence
 from harness.reporting.redaction import Redactor
 from harness.resilience import SystemClock
@@ -38,7 +41,7 @@ from harness.services.states import is_back
 from harness.settings import Settings
 from harness.sync import Caller, LoopThread, Pending
 from harness.telemetry import in_task, of_all_tasks
-from harness.world import Channels, MemoryStore, TaskWorld
+from harness.world import Channels, MemoryStore, Reset, Slot, Slots, TaskWorld
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +55,26 @@ class People:
 NOBODY = People()
 
 
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What one task runs on, with the tasks inside of it."""
+
+    slot: int = 0
+    trouble: Failure | None = None
+    """Why the task cannot begin."""
+    episode: bool = False
+    """Whether the task is one of an episode, which hands on what the browser stores."""
+    left: dict[str, StorageState] = field(default_factory=dict)
+    """Key of a task -> what its browser had stored at the end."""
+
+
 class Harness:
     """Everything that the tasks of one process share: services, browsers, memory, archive."""
 
     def __init__(self, settings: Settings, run_id: str, tell: Emit = nobody) -> None:
-        """`tell` hears what happens around calls: circuits, services; on the loop's own thread."""
+        """`tell` hears of circuits and services, on the loop's own thread. Raises ValueError or OSError."""
+        if found := unusable_folders(settings):
+            raise OSError("; ".join(found))
         state = settings.root / ".harness"
         state.mkdir(exist_ok=True)
         self.settings = settings
@@ -66,13 +84,21 @@ class Harness:
         self.services = Services(
             settings.services, root=settings.root, logs=state / "logs", clock=self.clock, emit=self._of_services
         )
-        self.channels = Channels(settings.channels, hosts=self.services.hosts, root=settings.root)
+        self._starts = state / "starts" / run_id
+        self._grounds: dict[int, Channels] = {}
+        """Slot -> channels that speak to its services. Where no state is shared all is slot 0."""
+        self._slots = Slots(lambda: self.services.instances, state / "slots", self.clock, tell)
+        self._reset = Reset(settings.reset, settings.reset_timeout, settings.root)
+        self._episodes: dict[str, StorageState] = {}
+        """World of an episode -> what the browser of its last task that passed has stored."""
+        self.channels_of(0)
         self.redactor = Redactor.of(settings)
         self.archive = DirectoryArchive(settings.artifacts, run_id, self.redactor, settings.keep_previous)
         passed = PassedEvidence(settings.root, run_id, self.redactor, settings.keep_previous, reached)
         self._witness = passed.keep if settings.evidence == "all" else None
         self._scratch = Scratch(self.clock, self.archive.workspace)
-        temp, guard, hosts = self._scratch.path, self._scratch.guard, self.services.hosts
+        temp, guard = self._scratch.path, self._scratch.guard
+        hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
         ends, root = Endpoints.of(settings, self.circuits.endpoint, os.environ), settings.root
         self.browsers = Browsers(settings.browser, self.clock, ends, root, temp=temp, guard=guard, hosts=hosts)
         self.agents = Agents(settings.agents, settings.root, self.circuits.agent)
@@ -88,7 +114,7 @@ class Harness:
         """A service that is there again, whoever has started it: who waits for its sites need not wait on."""
         with of_all_tasks():
             if self._ready and isinstance(event, ServiceChanged) and is_back(event):
-                for host in self.settings.services[event.service].hosts:
+                for host in self.services.hosts_by(event.service):
                     self.circuits.answers_again(host)
             self._tell(event)
 
@@ -103,11 +129,75 @@ class Harness:
     async def run(self, plan: Plan, emit: Callable[[Event], None], people: People = NOBODY) -> TaskResult:
         """Run one task. Failures are in the result; nothing is raised but cancellation before it began."""
         agent, heard = self.agents.agent(None), self._coherence.hearing(emit)
+        plan = self._in_a_fresh_world(plan)
         try:
             with in_task(plan, wake=emit):
-                return await run_task(self._in_a_fresh_world(plan), self._ports(plan, agent, heard, people))
+                async with self._ground(plan) as ground:
+                    result = await run_task(plan, self._ports(plan, agent, heard, people, ground))
+            self._hand_on(plan, result, ground)
+            return result
         finally:
             await agent.close()
+
+    @asynccontextmanager
+    async def _ground(self, plan: Plan) -> AsyncIterator[Ground]:
+        """What the task runs on: a slot of its own where one state is shared, reset. The task's time has not begun."""
+        episode = plan.spec.episode_id is not None
+        if not self.settings.shared_state:
+            yield Ground(episode=episode)
+            return
+        one_state = episode and self.settings.isolation == "reset"
+        try:
+            await self.start()
+            slot = await self._slots.take(plan.world, episode=one_state, task=plan.key)
+        except Failed as failed:
+            yield Ground(trouble=failed.failure)
+            return
+        more = False
+        try:
+            ground = Ground(slot.number, await self._not_reset(plan, slot), episode)
+            more = one_state and not plan.last_of_episode and ground.trouble is None
+            yield ground
+        finally:
+            self._slots.give_back(slot, plan.world, more=more)
+
+    async def _not_reset(self, plan: Plan, slot: Slot) -> Failure | None:
+        """Reset the state of a slot, where that is how tasks are kept apart; why that could not be."""
+        if self.settings.isolation != "reset" or slot.goes_on:
+            return None
+        channels, number = self.channels_of(slot.number), slot.number
+        try:
+            await self.services.reset(number)
+            themselves = any("reset" in each.model_fields_set for each in self.settings.services.values())
+            if self._reset.target is not None or not themselves:
+                await self._reset.run(channels, number, self.services.hosts_of(number), plan.world)
+        except Failed as failed:
+            slot.occupy("")
+            return failed.failure
+        slot.occupy(plan.world)
+        return None
+
+    def channels_of(self, slot: int) -> Channels:
+        """The channels as the tasks in that slot see them. Raises ValueError for settings that fit no kind."""
+        if slot not in self._grounds:
+            settings, starts = self.settings, self._starts if self.settings.isolation == "reset" else None
+            self._grounds[slot] = Channels(
+                settings.channels,
+                hosts=self.services.hosts_of(slot),
+                recover=partial(self._recover, slot),
+                root=settings.root,
+                mark=settings.world_mark,
+                starts=starts,
+            )
+        return self._grounds[slot]
+
+    def _hand_on(self, plan: Plan, result: TaskResult, ground: Ground) -> None:
+        """What the browser has stored goes to the next task of the episode; of a task that failed it does not."""
+        if not reached(plan.spec, result):
+            return
+        key = result.alternative.key if result.alternative else plan.key
+        if key in ground.left:
+            self._episodes[plan.world] = ground.left[key]
 
     def _in_a_fresh_world(self, plan: Plan) -> Plan:
         """A task that runs again (a rerun, `execute_task` twice) must not meet what its first run left behind."""
@@ -117,57 +207,78 @@ class Harness:
         count = self._runs[plan.world]
         return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
 
-    def _ports(self, plan: Plan, agent: Agent, emit: Callable[[Event], None], people: People) -> Ports:
+    def _ports(self, plan: Plan, agent: Agent, emit: Callable[[Event], None], people: People, ground: Ground) -> Ports:
         random = Random(plan.spec.seed).random
-        explain, breaker = self.services.explain, self.circuits.of(plan)
-        ask, repair, recover = people.ask, people.repair, self._recover
+        explain, breaker = partial(self.services.explain, slot=ground.slot), self.circuits.of(plan)
+        recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground)
+        ready, ask, repair = partial(self.services.ready, ground.slot), people.ask, people.repair
         return Ports(
-            self._stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ask, repair,
-            witness=self._witness,
+            stage, agent, self.archive, self.clock, emit, random, explain, breaker, recover, ready, ask, repair,
+            witness=None if plan.in_full else self._witness,
         )  # fmt: skip
 
-    async def _recover(self, url: str) -> None:
+    async def _recover(self, slot: int, url: str) -> None:
         """The next attempt says what is wrong with a service that does not come back."""
-        name = self.services.name_of(urlsplit(url).hostname or "")
+        name = self.services.name_of(urlsplit(url).hostname or "", slot)
         if name is not None:
             with contextlib.suppress(Failed):
                 await self.services.recover(name)
 
-    async def _stage(self, plan: Plan, folder: Path) -> Stage:
+    async def _stage(self, ground: Ground, plan: Plan, folder: Path) -> Stage:
+        if ground.trouble is not None:
+            raise Failed(ground.trouble)
         await self.start()
-        await self.services.ready()
-        world = TaskWorld(plan, self.memory, self.channels, self.clock)
-        network = await prepare(plan.faults, hosts=self.services.hosts, clock=self.clock)
-        where = Where(network, StateHands(world, self.settings.root), SiteHands(self.services))
+        await self.services.ready(ground.slot)
+        world = TaskWorld(
+            plan,
+            self.memory,
+            self.channels_of(ground.slot),
+            self.clock,
+            self.settings.memory.channel,
+            put_back=self.settings.isolation != "none",
+        )
+        network = await prepare(plan.faults, hosts=self.services.hosts_of(ground.slot), clock=self.clock)
+        hands = StateHands(world, self.settings.root, partial(self.services.folder_of, slot=ground.slot))
+        where = Where(network, hands, SiteHands(self.services.seen_from(ground.slot)))
         injector = FaultInjector(plan.faults, where, self.clock, seed=plan.fault_seed, task=plan.task_id)
         try:
-            session = await self.browsers.open_session(self._request(plan, folder, network))
+            session = await self.browsers.open_session(self._request(plan, folder, network, ground))
         except BaseException:
             await injector.close()
             raise
         injector.attach(session.sabotage)
         return Stage(session, world, injector)
 
-    def _request(self, plan: Plan, folder: Path, network: Network) -> SessionRequest:
+    def _request(self, plan: Plan, folder: Path, network: Network, ground: Ground) -> SessionRequest:
         return SessionRequest(
             world=plan.world,
             hosts=network.hosts,
             allowed_domains=plan.spec.allowed_domains,
+            virtual_hosts=self.settings.virtual_hosts,
+            webrtc=self.settings.browser.webrtc,
             folder=folder,
             uploads=plan.folder,
             start=plan.start,
             base_url=self.settings.base_url,
-            recording=self.settings.recording,
-            tracing=self.settings.tracing,
+            page_values=plan.spec.page_values,
+            init_script=self.settings.init_script,
+            recording="full" if plan.in_full else self.settings.recording,
+            tracing="on" if plan.in_full else self.settings.tracing,
             on_request_failed=network.request_failed,
             tls_problem=network.tls_problem,
+            mark=self.settings.world_mark,
+            storage=self._episodes.get(plan.world),
+            leave=partial(ground.left.__setitem__, plan.key) if ground.episode and not plan.in_full else None,
         )
 
     async def close(self) -> None:
         """End browsers and the services that this process started. Bounded."""
         self._coherence.end()
         await self.browsers.close()
-        await self.channels.close()
+        self._slots.close()
+        if "PYTEST_XDIST_WORKER" not in os.environ:  # the other workers may still go by them
+            shutil.rmtree(self._starts, ignore_errors=True)
+        await asyncio.gather(*(channels.close() for channels in self._grounds.values()))
         self.memory.close()
         self.circuits.close()
         await self.services.stop()
@@ -222,6 +333,11 @@ class SyncHarness:
         people = People(ask and partial(caller.call, ask), repair and partial(caller.call, repair))
         return await self._harness.run(plan, caller, people)
 
+    @property
+    def slots(self) -> int | None:
+        """How many tasks may run at once because of the state that they share; None: no state is shared."""
+        return self._harness.services.instances if self.settings.shared_state else None
+
     def check_agent(self, name: str) -> None:
         """Raises ValueError when there is no agent of that name."""
         try:
@@ -236,6 +352,16 @@ class SyncHarness:
     @property
     def redactor(self) -> Redactor:
         return self._harness.redactor
+
+    @property
+    def hosts(self) -> Mapping[str, int]:
+        """Host name, in lower case -> port on 127.0.0.1; final after `start`."""
+        return dict(self._harness.services.hosts)
+
+    @property
+    def kept_services(self) -> tuple[str, ...]:
+        """A line for each service that was used and not started, since the project keeps it."""
+        return self._harness.services.kept_lines()
 
     @property
     def browser(self) -> str:

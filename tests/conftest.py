@@ -39,7 +39,8 @@ with other classes of exceptions.
 HERE = Path(__file__).parent
 REAL = tuple(HERE / name for name in ("browser", "acceptance", "unit/services", "unit/cli", "unit/history"))
 """Tests of real browsers, processes and files that several write. Two busy cores may hold up any of them: such a test
-runs once more when it fails, and the end of the run names it with its traceback. It is to be mended all the same.
+runs up to twice more when it fails, and the end of the run names it with its traceback. It is to be mended all the
+same.
 """
 
 FULL = os.environ.get("TASKSPEC_TESTS") == "full"
@@ -50,7 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what is marked `thorough`: further variants of what an ordinary test shows already."""
     for item in items:
         if any(map(item.path.is_relative_to, REAL)):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+            item.add_marker(pytest.mark.flaky(reruns=2, reruns_delay=1))
     left_out = [] if FULL else [item for item in items if item.get_closest_marker("thorough")]
     if left_out:
         config.hook.pytest_deselected(items=left_out)

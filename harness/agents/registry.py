@@ -23,6 +23,11 @@ from harness.spec.steps import Step
 GROUP = "harness.agents"
 """Of entry points: a package that has an agent for everybody names it there."""
 
+_LEFT_ALONE = (
+    "The agent failed several times in a row and is not asked for a while: `context.last_error` says how it failed"
+    " last. Its circuit closes by itself when it answers again."
+)
+
 
 class Agents:
     """All agents that a project knows. Nothing of an agent is imported before its first proposal."""
@@ -97,7 +102,8 @@ class TaskAgent:
         except CircuitOpen as refusal:
             message = f"Agent `{plan.agent}` was not asked: {refusal}"
             details = {"agent": plan.agent, "last_error": refusal.error, "failures": refusal.failures}
-            raise Failed(Failure("AGENT_UNAVAILABLE", message, details=details, cause=refusal)) from refusal
+            failure = Failure("AGENT_UNAVAILABLE", message, details=details, cause=refusal, advice=_LEFT_ALONE)
+            raise Failed(failure) from refusal
 
     async def close(self) -> None:
         """After the run. Bounded; never raises."""

@@ -13,6 +13,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser.api import api
 from harness.browser.attempt import Attempt
 from harness.browser.fields import type_text
+from harness.browser.isolated import script
 from harness.browser.navigation import open_url
 from harness.browser.options import select
 from harness.browser.pages import dialog, screenshot, switch_page
@@ -54,9 +55,15 @@ e => {
   form.requestSubmit();
 }
 """
-_IS_BUTTON = "e => e.matches('button:not([type=button]):not([type=reset]), input[type=submit], input[type=image]')"
-_SCROLL_PAGE = "(root, y) => window.scrollBy({top: y ?? root.scrollHeight, behavior: 'instant'})"
-_SCROLL_ELEMENT = "(e, y) => e.scrollBy({top: y, behavior: 'instant'})"
+_IS_BUTTON = script(
+    "is_button",
+    "([e]) => e.matches('button:not([type=button]):not([type=reset]), input[type=submit], input[type=image]')",
+)
+_FOCUS = script("focus", "() => window.focus()")
+_SCROLL_PAGE = script(
+    "scroll_page", "([root], y) => window.scrollBy({top: y ?? root.scrollHeight, behavior: 'instant'})"
+)
+_SCROLL_ELEMENT = script("scroll_element", "([e], y) => e.scrollBy({top: y, behavior: 'instant'})")
 
 
 async def press(attempt: Attempt, step: Press) -> Details:
@@ -67,7 +74,7 @@ async def press(attempt: Attempt, step: Press) -> Details:
         return {}
     if step.frame is not None:
         root = attempt.locator(":root", step.frame)
-        await attempt.act(root, lambda ms: root.evaluate("() => window.focus()", timeout=ms))
+        await attempt.act(root, lambda ms: _FOCUS.of_one(root, None, ms / 1000))
     await attempt.page.keyboard.press(step.value)
     if step.value == "Enter":  # it may submit a form, whose answer is to be judged with this step
         await _committed(attempt)
@@ -89,7 +96,7 @@ async def _is_button(attempt: Attempt, target: Locator) -> bool:
     answer: list[bool] = []
 
     async def ask(ms: float) -> None:
-        answer.append(await target.evaluate(_IS_BUTTON, timeout=ms))
+        answer.append(await _IS_BUTTON.of_one(target, None, ms / 1000))
 
     await attempt.act(target, ask)
     return answer[0]
@@ -111,11 +118,11 @@ async def scroll(attempt: Attempt, step: Scroll) -> Details:
     """The page (or a frame) by so many pixels or to its end; an element into view, or its content by so many pixels."""
     target = attempt.locator(step.selector or ":root", step.frame).first
     if step.selector is None:
-        await attempt.act(target, lambda ms: target.evaluate(_SCROLL_PAGE, step.value, timeout=ms))
+        await attempt.act(target, lambda ms: _SCROLL_PAGE.of_one(target, step.value, ms / 1000))
         return {}
     await attempt.act(target, lambda ms: target.scroll_into_view_if_needed(timeout=ms))
     if step.value is not None:
-        await attempt.act(target, lambda ms: target.evaluate(_SCROLL_ELEMENT, step.value, timeout=ms))
+        await attempt.act(target, lambda ms: _SCROLL_ELEMENT.of_one(target, step.value, ms / 1000))
     return {}
 
 
@@ -129,10 +136,15 @@ async def wait(attempt: Attempt, step: Wait) -> Details:
             raise PlaywrightTimeoutError("the step's time is over")
         return {}
     wanted = wanted_text(step)
-    text = None if wanted is None else re.compile(re.escape(wanted))
+    text = None if wanted is None else spaced(wanted)
     target = attempt.locator(step.selector, step.frame).filter(visible=True, has_text=text).first
     await target.wait_for(state="attached", timeout=attempt.ms())
     return {}
+
+
+def spaced(wanted: str) -> re.Pattern[str]:
+    """A pattern for a text in which each white space, also a no-break space, stands for any white space. Pure."""
+    return re.compile(r"\s+".join(map(re.escape, wanted.split())))
 
 
 ACTIONS: dict[type[StepBase], Act] = {

@@ -68,7 +68,7 @@ async def _follow(attempt: Attempt, step: Api, requests: APIRequestContext, url:
     """Ask, and follow redirects by hand: each hop maps its own host and keeps to the allowed domains."""
     ask = Ask.of(step)
     for _ in range(REDIRECTS):
-        domains.check(url, attempt.request.allowed_domains)
+        domains.check(url, attempt.request.domains)
         response = await _send(attempt, requests, url, ask)
         await _store_cookies(attempt, url, response)
         location = response.headers.get("location")
@@ -93,7 +93,8 @@ def _target(location: str, url: str) -> str:
 async def _send(attempt: Attempt, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
     target, host = domains.mapped(url, attempt.request.hosts)
     try:
-        headers = {**await _cookie(attempt, url), **({"host": host} if host else {}), **ask.headers}
+        told = attempt.request.mark.headers(attempt.request.world)
+        headers = {**told, **await _cookie(attempt, url), **({"host": host} if host else {}), **ask.headers}
         return await requests.fetch(
             target, method=ask.method, headers=headers, data=ask.body, max_redirects=0, timeout=attempt.ms()
         )

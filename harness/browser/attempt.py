@@ -64,7 +64,7 @@ class Attempt:
             if self.left() <= LEAST_SECONDS:
                 raise
             log = CallLog.of(error.message)
-            if log.unsaid and self.once:
+            if log.unsaid and (self.once or self.tab.watch.sending.unsafe):
                 raise
             if log.effect is not Effect.NONE and not log.unsaid:
                 await self._outlast(error)
@@ -85,6 +85,7 @@ class Attempt:
         try:
             async with asyncio.timeout(self.left()):
                 await self.tab.watch.settled()
-                await self.page.evaluate("1")
+                await self.tab.control.send("Runtime.evaluate", {"expression": "1"})  # dialogs without end hold it up
+                await self.page.title()  # waits for a new document; not `evaluate`: that is the page's own to break
         except (TimeoutError, PlaywrightError):
             raise error from None

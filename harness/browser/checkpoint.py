@@ -28,7 +28,10 @@ FILLS = 2
 SETTLE_SECONDS = 1.0
 """How long the pages' scripts may take to come to the saved state."""
 PAUSE_SECONDS = 0.05
-_REPLACED = re.compile(r"Execution context was destroyed|page is navigating")
+_REPLACED = re.compile(
+    r"Execution context was destroyed|page is navigating|Cannot find context with specified id"
+    r"|Inspected target navigated or closed|No frame for given id"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,10 @@ class Checkpoint:
     def url(self) -> str:
         return self.pages[self.current].url
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(page.url for page in self.pages)
+
     def differences(self, now: Checkpoint) -> tuple[str, ...]:
         """What is not as it was saved, a line each."""
         lines = [*storage_differences(self.storage, now.storage), *page_differences(self.pages, now.pages)]
@@ -62,7 +69,7 @@ async def take(tab: Tab, clock: Clock, room: int = FILE_BYTES) -> Checkpoint:
     """The state now, once no navigation is under way. The caller bounds it. Raises what Playwright raises."""
     await tab.watch.settled()
     pages, current = open_pages(tab)
-    (storage, unsaved), states = await asyncio.gather(whole_storage(tab.context), _states(pages, clock, room))
+    (storage, unsaved), states = await asyncio.gather(whole_storage(tab.context), _states(tab, pages, clock, room))
     return Checkpoint(storage, states, current, frozenset(tab.passwords), unsaved, tab.watch.prepared)
 
 
@@ -74,20 +81,20 @@ def open_pages(tab: Tab) -> tuple[list[Page], int]:
     return pages, pages.index(tab.page)
 
 
-async def _states(pages: Sequence[Page], clock: Clock, room: int) -> tuple[PageState, ...]:
+async def _states(tab: Tab, pages: Sequence[Page], clock: Clock, room: int) -> tuple[PageState, ...]:
     states: list[PageState] = []
     for page in pages:
-        state, room = await _state(page, clock, room)
+        state, room = await _state(tab, page, clock, room)
         states.append(state)
     return tuple(states)
 
 
-async def _state(page: Page, clock: Clock, room: int) -> tuple[PageState, int]:
+async def _state(tab: Tab, page: Page, clock: Clock, room: int) -> tuple[PageState, int]:
     """A page that is just being replaced cannot be read: the new one is."""
     while True:
         try:
             await page.wait_for_load_state("domcontentloaded", timeout=0)
-            return await read_state(page, room)
+            return await read_state(await tab.control_of(page), room)
         except PlaywrightError as error:
             if not _REPLACED.search(error.message):
                 raise
@@ -121,7 +128,7 @@ async def _refill(tab: Tab, saved: Checkpoint, now: Checkpoint, fills: Counter[t
             if each.place in known and not same(each, known[each.place]) and fills[number, each.place] < FILLS
         ]
         if fields or wanted.scroll != found.scroll:
-            filled = await fill(page, fields, wanted.scroll)
+            filled = await fill(await tab.control_of(page), fields, wanted.scroll)
             fills.update((number, place) for place in filled)
             done = done or bool(filled)
     return done

@@ -15,7 +15,10 @@ import psutil
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.flood import Pace
+from harness.browser.resending import Resending
 from harness.browser.tls import TlsFront
+from harness.resilience import SystemClock
 
 CLOSE_SECONDS = 3.0
 LOOK = 0.02
@@ -111,10 +114,17 @@ class Chromium:
     unreachable: frozenset[str] = frozenset()
     """Hosts of the project that this browser cannot reach, because it runs elsewhere."""
     sessions: int = field(default=0)
+    pace: Pace = field(default_factory=lambda: Pace(SystemClock()))
+    """Of the events of all its pages."""
     ended_by: str | None = None
     """World of the task for whose sake it was killed or stopped; None: it ended by itself, or lives."""
     lost_many: bool = False
     """Several sessions lived in it when it ended."""
+    resending: Resending = field(init=False)
+    """What it sends a second time by itself."""
+
+    def __post_init__(self) -> None:
+        self.resending = Resending(self.control)
 
     @classmethod
     async def of(
@@ -141,14 +151,19 @@ class Chromium:
         return self.browser.is_connected() and self.process.runs
 
     async def answers(self, seconds: float) -> bool:
-        """Whether the browser itself still answers. Of a stopped one it is known at once."""
+        """Whether the browser itself still answers. Of a stopped one it is known at once.
+
+        One whose pages flood it with events is not silent: its answer is behind them.
+        """
         if self.process.stopped:
             return False
         try:
             async with asyncio.timeout(seconds):
                 await self.control.send("Browser.getVersion")
-        except (TimeoutError, PlaywrightError):
+        except PlaywrightError:
             return False
+        except TimeoutError:
+            return self.alive and self.pace.floods
         return True
 
     async def close(self) -> None:

@@ -71,7 +71,8 @@ def unfinished(scene: Scene, navigation: Exchange | None) -> Failure:
     words = f": {_listed(pending)} not ended" if pending else ""
     words += "; the page itself is there" if words and navigation.parsed else ""
     details = {**failure.details, **details}
-    return replace(failure, message=f"{failure.message}{words}", details=details, effect=Effect.DONE)
+    advice = f"Look at the network log for {pending[0]}, which did not end." if pending else ""
+    return replace(failure, message=f"{failure.message}{words}", details=details, effect=Effect.DONE, advice=advice)
 
 
 def _listed(urls: list[str]) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import urljoin, urlsplit
 
 from harness.failure import Failed, Failure
-from harness.spec.hosts import host_of, names, reaches, with_scheme
+from harness.spec.hosts import Domains, host_of, names, with_scheme
 
 HTTP_PORT = 80
 HTTPS_PORT = 443
@@ -46,18 +46,18 @@ def _scheme(url: str) -> str:
         return ""
 
 
-def check(url: str, allowed: Sequence[str]) -> None:
+def check(url: str, domains: Domains) -> None:
     """Raise Failed (POLICY_DOMAIN) when the URL's host is neither an allowed one nor below one."""
-    host = host_of(url)
-    if not host or reaches(host, allowed):
+    if domains.allows(url):
         return
-    message = f"{host} is outside of the task's allowed_domains ({', '.join(allowed)})"
+    host = domains.host(url)
+    message = f"{host} is outside of the task's allowed_domains ({', '.join(domains.allowed)})"
     raise Failed(Failure("POLICY_DOMAIN", message, details={"url": url, "host": host}))
 
 
-def bypass(allowed: Sequence[str]) -> str:
+def bypass(domains: Domains) -> str:
     """Chromium's proxy bypass list: these hosts and what is below them go past the closed proxy."""
-    return ",".join(["<-loopback>", *(f"{name},*.{name}" for name in names(allowed))])
+    return ",".join(["<-loopback>", *(f"{name},*.{name}" for name in names((*domains.allowed, *domains.servers)))])
 
 
 def resolver_rules(hosts: Mapping[str, int], secure: Mapping[str, int]) -> str:
@@ -100,7 +100,7 @@ def check_reach(url: str, unreachable: Collection[str]) -> None:
         return
     message = (
         f"cannot open {url}: {host} is served on 127.0.0.1 of the machine that runs the task "
-        "([tool.harness.services]), and the browser of --browser-endpoint runs on another one"
+        "([tool.harness.services]), and the browser of --task-browser-endpoint runs on another one"
     )
     raise Failed(Failure("BROWSER_ENDPOINT_UNFIT", message, details={"url": url, "host": host}))
 

@@ -14,6 +14,7 @@ import psutil
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Playwright, async_playwright
 
+from harness.browser import isolated
 from harness.browser.chromium import kill_tree, works
 
 STOP_SECONDS = 2.0
@@ -37,6 +38,7 @@ class Driver:
         before = _driver_pids()
         with _temporary_folder(temp):
             playwright = await async_playwright().start()
+            await isolated.register(playwright)
         return cls(playwright, next(iter(_driver_pids() - before), None))
 
     @property

@@ -6,11 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from harness.browser.call_log import CallLog
-from harness.browser.facts import Facts
+from harness.browser.facts import Facts, textless
 from harness.browser.liveness import timed_out
 from harness.browser.scene import Scene, seconds
 from harness.failure import Effect, Failure
 
+OTHER_TEXT = "The element is there with another text: mend the text that the selector asks for."
 _UNSTABLE = r"is not stable|detached from the DOM"
 _OUTSIDE = r"outside of the viewport"
 _HIDDEN = rf"is not visible|{_OUTSIDE}"
@@ -30,6 +31,8 @@ def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
     if facts.count == 0 and not log.says(_UNSTABLE):
         details |= {"similar": list(facts.similar)} if facts.similar else {}
         message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
+        if near := textless(facts):
+            return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}", details=details, advice=OTHER_TEXT)
         return Failure("ELEMENT_NOT_FOUND", message, details=details)
     return _not_ready(scene, facts, log, details)
 

@@ -8,7 +8,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from playwright.async_api import Browser, CDPSession
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.arguments import BASE, host_arguments, unreachable_arguments
+from harness.browser.arguments import BASE, SEALED, host_arguments, unreachable_arguments
 from harness.browser.chromium import Chromium
 from harness.browser.connection import LEAVE_SECONDS, Connection
 from harness.browser.driver import Driver
@@ -56,12 +56,15 @@ class Endpoint:
         """Executables, the best first; None: the server's own. Those that are not there are taken away."""
         self._sandbox = not (no_sandbox_reason() and on_loopback(url))
 
-    async def start(self, driver: Driver, front: TlsFront) -> Chromium:
-        """A browser of its server. Raises Failed: BROWSER_ENDPOINT_DOWN or BROWSER_ENDPOINT_UNFIT."""
+    async def start(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
+        """A browser of its server; a `sealed` one sends no UDP, if the server lets us launch it.
+
+        Raises Failed: BROWSER_ENDPOINT_DOWN or BROWSER_ENDPOINT_UNFIT.
+        """
         await self._dial()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                return await self._connected(driver, front)
+                return await self._connected(driver, front, sealed=sealed)
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(refusal(self.name, error)) from error
 
@@ -78,9 +81,9 @@ class Endpoint:
         with suppress(OSError):
             await writer.wait_closed()
 
-    async def _connected(self, driver: Driver, front: TlsFront) -> Chromium:
+    async def _connected(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
         mark = f"{MARK}={secrets.token_hex(8)}"
-        browser = await self._launched(driver, front, mark)
+        browser = await self._launched(driver, front, [*(SEALED if sealed else ()), mark])
         try:
             control = await browser.new_browser_cdp_session()
             line = str((await control.send("SystemInfo.getInfo"))["commandLine"])
@@ -89,7 +92,7 @@ class Endpoint:
             if front.hosts and not self.far and not await sees_us(browser):
                 self.far = True  # it is behind a port that another machine, or a container, has here
                 await browser.close()
-                return await self._connected(driver, front)
+                return await self._connected(driver, front, sealed=sealed)
             return await self._chromium(browser, control, front, own=mark in line)
         except BaseException:
             with suppress(PlaywrightError, TimeoutError):  # a server that hangs must not hold up what ended this
@@ -106,7 +109,7 @@ class Endpoint:
         self.described = f"Chromium {browser.version} (at {self.name}{shared})"
         return chromium
 
-    async def _launched(self, driver: Driver, front: TlsFront, mark: str) -> Browser:
+    async def _launched(self, driver: Driver, front: TlsFront, flags: Sequence[str]) -> Browser:
         """Tried with a sandbox, and a browser that it should have; with none, and another, when it has not."""
         self._tries = self._tries or await self._executables(driver)
         while True:
@@ -115,7 +118,7 @@ class Endpoint:
                     self._url,
                     headers={
                         "x-playwright-browser": "chromium",
-                        "x-playwright-launch-options": json.dumps(self._options(front, mark)),
+                        "x-playwright-launch-options": json.dumps(self._options(front, flags)),
                     },
                     slow_mo=self._settings.slowmo,
                     timeout=CONNECT_SECONDS * 1000,
@@ -148,12 +151,12 @@ class Endpoint:
         del self._tries[0]
         return True
 
-    def _options(self, front: TlsFront, mark: str) -> Mapping[str, Any]:
+    def _options(self, front: TlsFront, flags: Sequence[str]) -> Mapping[str, Any]:
         """For the server's own `launch`."""
         here = host_arguments(front.hosts, front.ports, front.spki)
         hosts = unreachable_arguments(front.hosts) if self.far else here
         options = {
-            "args": [*BASE, *self._settings.args, *hosts, mark],
+            "args": [*BASE, *self._settings.args, *hosts, *flags],
             "headless": not self._settings.headed,
             "chromiumSandbox": self._sandbox,
             "channel": self._settings.channel,
@@ -170,7 +173,7 @@ class Endpoint:
         if self._settings.headed and "--headless" in line:
             yield "a window (--headed)"
         if self._named:
-            yield "--browser-executable"
+            yield "--task-browser-executable"
         if self._settings.channel:
             yield "--browser-channel"
 

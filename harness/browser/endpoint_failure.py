@@ -35,7 +35,7 @@ def refusal(name: str, error: Exception) -> Failure:
         return unfit(name, _versions(*versions.groups()), error)
     if no_browser_there(error):
         told = "install one there (`python -m playwright install chromium`), or name one that is there"
-        return unfit(name, f"it has no browser: {told} (--browser-executable PATH, and {UNSAFE})", error)
+        return unfit(name, f"it has no browser: {told} (--task-browser-executable PATH, and {UNSAFE})", error)
     if no_display(error):
         return unfit(name, NO_WINDOW, error)
     head = _HEAD.sub("", first_line(error)).strip()

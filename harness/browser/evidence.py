@@ -17,9 +17,11 @@ from typing import Any
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import har
+from harness.browser.facts import answers
 from harness.browser.last_good import DOM, SCREENSHOT, LastGood
 from harness.browser.liveness import dead
 from harness.browser.page_state import page_state
+from harness.browser.raw_trace import RawTrace
 from harness.browser.scene import Scene
 from harness.browser.tab import Tab
 from harness.ports import Item
@@ -36,10 +38,11 @@ CLOSE_SECONDS = 2.5
 PACK_SECONDS = 2.0
 """To write a file of what was kept here."""
 PROBE_SECONDS = 0.5
+SILENCE_SECONDS = 2.0
+"""To stop the scripts of a page that floods the browser, and to read the events that it has sent until then."""
 LOOK_SECONDS = 0.5
 TRACE = "trace.zip"
 HAR, CONSOLE = "network_logs.har", "console_logs.txt"
-STRATEGY = "strategy"
 
 
 @dataclass(slots=True)
@@ -51,12 +54,16 @@ class Taking:
     folder: Path
     deadline: Deadline
     kept: LastGood
+    traceable: bool = True
+    """Whether the task wants a trace."""
+    earlier: Sequence[RawTrace] = ()
+    """Traces of the contexts before this one."""
     items: list[Item] = field(default_factory=list)
-    page: dict[str, Any] | str = STRATEGY
+    page: dict[str, Any] | str = ""
     """The page as criteria see it, or why it is not known."""
     _problem: str | None = None
 
-    def skip(self, name: str, reason: str = STRATEGY) -> None:
+    def skip(self, name: str, reason: str) -> None:
         self.items.append(Item(name, "skipped", reason))
 
     async def file(self, name: str, seconds: float, make: Callable[[Path], Awaitable[str]]) -> bool:
@@ -89,6 +96,8 @@ class Taking:
         lost = dead("", self.scene)
         if lost is not None:
             return lost.message
+        if self.tab.watch.pace.floods and not await answers(self.tab.control, PROBE_SECONDS):
+            await self.tab.silenced(SILENCE_SECONDS)
         if await self.tab.freed(PROBE_SECONDS):
             return ""
         browser = await self.scene.chromium.answers(PROBE_SECONDS)
@@ -102,25 +111,29 @@ async def take(
     if capture.logs:
         await take_trace(taking)
     else:
-        taking.skip(TRACE)
-    await take_page(taking, capture.screenshot, capture.dom)
+        taking.skip(TRACE, capture.why)
+    await take_page(taking, capture)
     if capture.logs and chapters is not None:
         await take_har(taking, chapters, close)
     else:
-        taking.skip(HAR, "recording is minimal" if capture.logs else STRATEGY)
+        taking.skip(HAR, "recording is minimal" if capture.logs else capture.why)
     seen = Item(CONSOLE, "taken", at=taking.scene.clock.wall())
-    taking.items.append(seen if capture.logs else Item(CONSOLE, "skipped", STRATEGY))
+    taking.items.append(seen if capture.logs else Item(CONSOLE, "skipped", capture.why))
 
 
 async def take_trace(taking: Taking) -> None:
     """First of all: snapshots of a running trace would delay every other call on a hung page."""
     tab = taking.tab
-    if not tab.traced:
-        taking.skip(TRACE, "not recorded")
+    if not taking.traceable:
+        taking.skip(TRACE, "it is not recorded: `--task-tracing off`, or `--task-recording minimal`")
         return
 
     async def make(path: Path) -> str:
+        for number, raw in enumerate(taking.earlier, 1):
+            await asyncio.to_thread(raw.pack, path.with_name(f"trace-{number}.zip"))
         lost = await taking.problem()
+        if not tab.traced:
+            raise ValueError(f"without Playwright's own trace: {lost or 'it could not be started'}")
         try:
             async with asyncio.timeout(LOST_TRACE_SECONDS if lost else TRACE_SECONDS):
                 await _last_look(taking)
@@ -145,18 +158,21 @@ async def _last_look(taking: Taking) -> None:
             await taking.tab.page.evaluate("() => document.readyState")
 
 
-async def take_page(taking: Taking, screenshot: bool, dom: bool) -> None:
+async def take_page(taking: Taking, capture: Capture) -> None:
     """Screenshot and DOM, now; else those after the last good step."""
-    for name, wanted, make in ((SCREENSHOT, screenshot, _picture(taking)), (DOM, dom, _dom(taking))):
+    wishes = (
+        (SCREENSHOT, capture.screenshot, "`capture_screenshot: false`", _picture(taking)),
+        (DOM, capture.dom, "`capture_dom: false`", _dom(taking)),
+    )
+    for name, wanted, unwanted, make in wishes:
         if not wanted:
-            taking.skip(name)
+            taking.skip(name, capture.why or unwanted)
         elif problem := await taking.problem():
             await taking.file(name, PACK_SECONDS, _kept(taking, name, problem))
         elif not await taking.file(name, PAGE_SECONDS, make):
             why = taking.items.pop().reason
             await taking.file(name, PACK_SECONDS, _kept(taking, name, why))
-    if dom:
-        taking.page = await taking.problem() or await _state(taking)
+    taking.page = (await taking.problem() or await _state(taking)) if capture.dom else taking.items[-1].reason
 
 
 async def _state(taking: Taking) -> dict[str, Any] | str:
@@ -198,7 +214,10 @@ def _dom(taking: Taking) -> Callable[[Path], Awaitable[str]]:
 
 
 async def take_har(taking: Taking, chapters: Sequence[har.Chapter], close: Callable[[float], Awaitable[bool]]) -> None:
-    """Last of all: the recording is written when the context closes."""
+    """Last of all: the recording is written when the context closes.
+
+    What was seen of the requests needs no answer of the browser: it is written also when the time for those is over.
+    """
     await close(taking.deadline.clip(CLOSE_SECONDS, taking.scene.clock.now()))
 
     def write(path: Path) -> str:
@@ -209,4 +228,5 @@ async def take_har(taking: Taking, chapters: Sequence[har.Chapter], close: Calla
     async def make(path: Path) -> str:
         return await asyncio.to_thread(write, path)
 
+    taking.deadline = Deadline.after(PACK_SECONDS, taking.scene.clock.now())
     await taking.file(HAR, PACK_SECONDS, make)

@@ -39,13 +39,6 @@ class Exchange:
     headers: Mapping[str, str] = field(default_factory=dict)
     """Of the answer; names in lower case."""
     error: str | None = None
-    redirected: bool = False
-    """It follows a redirect: what it asks for is not what was sent."""
-
-    def repeatable(self, *, write: bool) -> bool:
-        """Whether the document may be asked for again: by GET, and not itself the request of a write."""
-        return self.method in ("GET", "HEAD") and (self.redirected or not write)
-
     loading: dict[object, str] = field(default_factory=dict, compare=False, repr=False)
     """Of a document: URLs that its page asked for and does not have yet, itself among them; by request."""
     parsed: bool = False

@@ -11,9 +11,18 @@ from typing import Any
 from playwright.async_api import CDPSession, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.isolated import script
+
+TEXT_SHOWN = 80
+_TEXT_CONDITION = re.compile(
+    r""":(?:has-text|text|text-is|text-matches)\((?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^()"'])*\)"""
+)
+_COMBINATORS = (">", "+", "~", ",", ">>")
 INSIDE = ">>>"
 """Stands between the selectors of nested frames."""
-_ASK = """
+_ASK = script(
+    "ask",
+    """
 matches => {
   const short = e => {
     const text = (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 60);
@@ -53,16 +62,20 @@ matches => {
     covered_by: free ? null : short(top),
   };
 }
-"""
-_DESCRIBE = """
-e => ({
+""",
+)
+_DESCRIBE = script(
+    "describe",
+    """
+([e]) => ({
   tag: e.tagName.toLowerCase(),
   role: e.getAttribute('role') || {A: 'link', BUTTON: 'button', SELECT: 'combobox', TEXTAREA: 'textbox'}[e.tagName]
     || (e.tagName === 'INPUT' ? {checkbox: 'checkbox', radio: 'radio', submit: 'button'}[e.type] || 'textbox' : ''),
   name: (e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText || e.getAttribute('placeholder')
     || e.getAttribute('name') || '').trim().slice(0, 80),
 })
-"""
+""",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +91,8 @@ class Facts:
     """Of the first match that is visible, else of the first."""
     disabled: bool = False
     covered_by: str | None = None
+    without_text: str = ""
+    """Nothing matches; without its `:has-text(...)` and the like the selector would: what it is then."""
     missing_frame: str | None = None
     """Which of the step's frames matches nothing."""
     ambiguous_frame: str | None = None
@@ -96,11 +111,29 @@ async def ask(page: Page, selector: str, frame: str | None) -> Facts:
         if count == 0:
             return Facts(0, missing_frame=part)
         if count > 1:
-            frames = await scope.locator(part).evaluate_all(_ASK)
+            frames = await _ASK.of_all(scope.locator(part))
             return replace(facts_of(frames, part), ambiguous_frame=part)
         scope = scope.frame_locator(part)
-    answer = await locate(page, selector, frame).evaluate_all(_ASK)
-    return facts_of(answer, selector)
+    facts = facts_of(await _ASK.of_all(locate(page, selector, frame)), selector)
+    bare = "" if facts.count else without_text(selector)
+    if not bare:
+        return facts
+    others = facts_of(await _ASK.of_all(locate(page, bare, frame)), bare)
+    return replace(facts, similar=(), without_text=bare, text=others.text) if others.count else facts
+
+
+def without_text(selector: str) -> str:
+    """The selector without its conditions on text; empty when it has none, or nothing else that could match. Pure."""
+    bare = _TEXT_CONDITION.sub("", selector)
+    parts = bare.split() if bare != selector else []
+    return bare if parts and parts[0] not in _COMBINATORS and parts[-1] not in _COMBINATORS else ""
+
+
+def textless(facts: Facts) -> str:
+    """What a selector would match but for the text it asks for, as a part of a sentence; empty when it would not."""
+    if not facts.without_text:
+        return ""
+    return f"{facts.without_text} matches, with the text {facts.text[:TEXT_SHOWN]!r}"
 
 
 def facts_of(answer: dict[str, Any], selector: str) -> Facts:
@@ -140,7 +173,7 @@ async def describe(locator: Locator, seconds: float) -> dict[str, str]:
     """Tag, role and accessible name of the first match, roughly; empty when it cannot be had in time."""
     try:
         async with asyncio.timeout(seconds):
-            found: dict[str, str] = await locator.first.evaluate(_DESCRIBE, timeout=seconds * 1000)
+            found: dict[str, str] = await _DESCRIBE.of_one(locator.first, None, seconds)
     except (PlaywrightError, TimeoutError):
         return {}
     return found

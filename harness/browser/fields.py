@@ -11,12 +11,13 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 
 from harness.browser.attempt import Attempt
+from harness.browser.isolated import script
 from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.login import page_of
 from harness.failure import Failed, Failure
 from harness.spec.steps import Type
 
-_LOOK = "found => found[0] ? [found[0].type || '', found[0].value || '', found[0].min || '', found[0].max || ''] : null"
+_LOOK = script("field", "([e]) => e ? [e.type || '', e.value || '', e.min || '', e.max || ''] : null")
 _BLACK = "#000000"
 FORMS = {
     "date": "a date such as 2024-02-29",
@@ -93,7 +94,7 @@ async def _look(target: Locator) -> Field | None:
     """The field as it is now, never waited for; None when typing made the page go on."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
-            found = await target.evaluate_all(_LOOK)
+            found = await _LOOK.of_all(target)
     except (PlaywrightError, TimeoutError):
         return None
     return Field(*found) if found else None

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from playwright.async_api import Page
+from playwright.async_api import CDPSession
+
+from harness.browser.isolated import ask
 
 _WALK = """
   const kinds = {file: 'file', checkbox: 'check', radio: 'check', hidden: '', submit: '', button: '', reset: '',
@@ -81,7 +83,7 @@ _READ = (
 """
 )
 _FILL = (
-    "([wanted, scroll]) => {"
+    "(wanted, scroll) => {"
     + _WALK
     + """
   const native = (e, name, value) => {
@@ -158,9 +160,12 @@ class PageState:
     fields: tuple[Field, ...] = ()
 
 
-async def read_state(page: Page, room: int) -> tuple[PageState, int]:
-    """The state of a page in one call to it. `room`: bytes of files that may be kept; returned is what is left."""
-    answer = await page.evaluate(_READ, room)
+async def read_state(control: CDPSession, room: int) -> tuple[PageState, int]:
+    """The state of a control session's page in one call to it.
+
+    `room`: bytes of files that may be kept; returned is what is left.
+    """
+    answer = await ask(control, _READ, room)
     return state_of_answer(answer), int(answer["room"])
 
 
@@ -171,11 +176,12 @@ def state_of_answer(answer: Mapping[str, Any]) -> PageState:
     return PageState(answer["url"], answer["origin"], answer["status"], (x, y), answer["session"], fields)
 
 
-async def fill(page: Page, fields: Sequence[Field], scroll: tuple[float, float]) -> list[str]:
+async def fill(control: CDPSession, fields: Sequence[Field], scroll: tuple[float, float]) -> list[str]:
     """Put values back, as a person's typing would, and scroll. Returns the places that could be filled.
 
     Boxes are clicked, those to be checked first: a radio button takes the check from the others.
     """
     ordered = sorted(fields, key=lambda each: each.kind == "check" and not each.value)
-    filled: list[str] = await page.evaluate(_FILL, [[[each.place, each.value] for each in ordered], list(scroll)])
+    wanted = [[each.place, each.value] for each in ordered]
+    filled: list[str] = await ask(control, _FILL, wanted, list(scroll))
     return filled

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.browser.exchange import Exchange
+from harness.browser.flood import Kept
 
 BODY_CHARACTERS = 100_000
+MOST_ENTRIES = 2000
+"""The newest requests that are kept: a page that sends them without end would fill the disk."""
+MOST_BYTES = 128 * 2**20
+"""A longer recording is not read: the watch's newest requests stand for it."""
 CREATOR = {"name": "pytest-taskspec", "version": "1"}
 
 
@@ -19,29 +24,40 @@ class Chapter:
     """The requests of one context: the file that Playwright writes as it closes, and what the watch saw until then."""
 
     path: Path
-    seen: Collection[Exchange]
+    seen: Kept[Exchange]
 
 
 def whole(chapters: Sequence[Chapter]) -> dict[str, Any]:
-    """One HAR of all contexts in their order; `log.comment` says what is only known from the watch."""
-    logs, watched = [], 0
+    """One HAR of all contexts in their order; `log.comment` says what is only known from the watch, or left out."""
+    logs, watched, dropped = [], 0, 0
     for chapter in chapters:
         written = load([chapter.path])
         logs += written or [of_exchanges(chapter.seen)["log"]]
         watched += 0 if written else len(chapter.seen)
+        dropped += 0 if written else chapter.seen.dropped
     document = merged(logs)
+    log, comments = document["log"], []
     if watched:
-        document["log"]["comment"] = (
-            f"of {watched} requests only what was seen of them, without bodies: the browser ended before it wrote more"
+        older = f" ({dropped} older ones were dropped)" if dropped else ""
+        comments.append(
+            f"of {watched} requests{older} only what was seen of them, without bodies: "
+            "the browser ended before it wrote more, or wrote more than can be read"
         )
+    if (left_out := len(log["entries"]) - MOST_ENTRIES) > 0:
+        log["entries"] = log["entries"][left_out:]
+        comments.append(f"{left_out} older requests were left out: the last {MOST_ENTRIES} are kept")
+    if comments:
+        log["comment"] = "; ".join(comments)
     return document
 
 
 def load(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """The `log` objects of the files that can be read."""
+    """The `log` objects of the files that can be read, and are not longer than MOST_BYTES."""
     logs = []
     for path in paths:
         try:
+            if path.stat().st_size > MOST_BYTES:
+                continue
             logs.append(json.loads(path.read_text(encoding="utf-8"))["log"])
         except (OSError, ValueError, KeyError):
             continue

@@ -15,6 +15,7 @@ from harness.browser.renewal import Return
 from harness.browser.scene import Scene
 from harness.browser.storage import session_of, state_of
 from harness.failure import Failure, Family
+from harness.record import SAFE_METHODS
 from harness.resilience import Clock, Deadline
 from harness.spec.steps import Check, Select, Step, Type, Uncheck, Upload
 
@@ -36,33 +37,38 @@ class Ladder:
         self._clock = clock
         self._attempt = attempt
         self._scene = scene
-        self._good_url: str | None = None
+        self.url: str | None = None
+        """Where the page was as the last step passed: a page that is opened again is opened there."""
         self._filled = False
-        self._written = False
-        """The page is the answer to what must not be sent again."""
+        self._posted = False
+        """The page is the answer to an unsafe request: to ask for its address gives another one."""
 
     def passed(self, step: Step) -> None:
         """A step passed: where its page is, and whether there is now something in it that a new page would not have."""
         tab = self._lease.tab
+        if tab.page.url.startswith("http"):
+            self.url = tab.page.url
         opened = tab.watch.navigation
         if opened is not None:
-            self._written = not opened.repeatable(write=step.effect_class == "write")
-        if tab.page.url.startswith("http") and not self._written:
-            self._good_url = tab.page.url
+            self._posted = opened.method not in SAFE_METHODS
         self._filled = isinstance(step, _FILLS) or (self._filled and opened is None)
 
-    async def renew(self, failure: Failure, until: Deadline) -> Failure | None:
-        """A page to go on with after this failure; why there is none."""
-        match failure.code:
-            case _ if "opened_before" in failure.details:
-                return await self._asked_again(failure, until)
-            case "PAGE_UNRESPONSIVE":
-                freed = await self._lease.tab.freed(FREE_SECONDS)
-                return None if freed else self._forgets(failure) or await self._fresh(until)
-            case "PAGE_CRASHED" | "PAGE_CLOSED" if await self._lease.chromium.answers(FREE_SECONDS):
-                return self._forgets(failure) or await self._reopened(until)
-            case _:
-                return await self._fresh(until)
+    async def renew(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
+        """A page to go on with after this failure; why there is none. `barred`: why it must not be asked for again."""
+        with self._lease.unnoted():
+            return await self._renewed(failure, until, barred)
+
+    async def _renewed(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
+        if failure.code == "PAGE_UNRESPONSIVE" and await self._lease.tab.freed(FREE_SECONDS):
+            return None
+        if barred is not None:
+            return Failure("OUTCOME_UNKNOWN", f"{failure.message}; {barred}", failure.selector, failure.details)
+        if "opened_before" in failure.details:
+            return await self._asked_again(failure, until)
+        if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED") and await self._lease.chromium.answers(FREE_SECONDS):
+            return self._forgets(failure) or await self._reopened(until)
+        gone = self._posted or failure.code == "PAGE_UNRESPONSIVE"
+        return (self._forgets(failure) if gone else None) or await self._fresh(until)
 
     async def _asked_again(self, failure: Failure, until: Deadline) -> Failure | None:
         """The page that an earlier step has opened, asked for again; when it fails again, it may be once more."""
@@ -73,7 +79,7 @@ class Ladder:
 
     def _forgets(self, failure: Failure) -> Failure | None:
         """Why there is to be no other page: it would not have what was typed into this one."""
-        if not (self._filled or self._written):
+        if not (self._filled or self._posted):
             return None
         what = "what was typed into the page is lost with it" if self._filled else "the page is the answer to a write"
         why = f"{what}, and there is no checkpoint"
@@ -86,19 +92,19 @@ class Ladder:
                 await self._lease.tab.reopen()
         except (PlaywrightError, TimeoutError):
             return await self._fresh(until)
-        return await self._way_back(until).to_url(self._good_url, None) if self._good_url else None
+        return await self._way_back(until).to_url(self.url, None) if self.url else None
 
     async def _fresh(self, until: Deadline) -> Failure | None:
         """A new context with the storage of the old one."""
         tab = self._lease.tab
         answers = await self._lease.chromium.answers(FREE_SECONDS)
         state = await state_of(tab, until.clip(STATE_SECONDS, self._clock.now())) if answers else None
-        script = await session_of(tab.page) if state else None
+        script = await session_of(tab.control) if state else None
         prepared = tab.watch.prepared
         failure = await self._lease.replace(state, until)
-        if failure is None and self._good_url is not None:
-            failure = await self._way_back(until).to_url(self._good_url, script)
-        self._filled = self._written = False
+        if failure is None and self.url is not None:
+            failure = await self._way_back(until).to_url(self.url, script)
+        self._filled = self._posted = False
         self._lease.tab.watch.answer_next(prepared)
         return failure
 
@@ -108,12 +114,13 @@ class Ladder:
         if failure is not None:
             return failure
         tab = self._lease.tab
-        self._good_url = saved.url if saved and saved.url.startswith("http") else None
-        self._filled, self._written = saved is not None and any(page.fields for page in saved.pages), False
+        self.url = saved.url if saved and saved.url.startswith("http") else None
+        self._filled, self._posted = saved is not None and any(page.fields for page in saved.pages), False
         tab.passwords = set(saved.passwords) if saved else set()
         if saved is None:
             return ()
-        differences = await self._way_back(until).to_checkpoint(saved)
+        with self._lease.unnoted():
+            differences = await self._way_back(until).to_checkpoint(saved)
         self._lease.tab.watch.answer_next(saved.answer)  # only now: a page's dialog as it loads is not the one meant
         return differences
 

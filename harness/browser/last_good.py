@@ -11,6 +11,7 @@ from pathlib import Path
 
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.isolated import ask
 from harness.browser.tab import Tab
 from harness.resilience import Clock
 
@@ -20,7 +21,7 @@ LARGEST = 8 * 2**20
 """Bytes of a picture, or characters of a DOM, that are kept."""
 SCREENSHOT, DOM = "screenshot.png", "dom_snapshot.html"
 FOLDER = "last-good"
-_DOM = "(document.doctype ? '<!DOCTYPE html>\\n' : '') + document.documentElement.outerHTML"
+_DOM = "() => (document.doctype ? '<!DOCTYPE html>\\n' : '') + document.documentElement.outerHTML"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class LastGood:
             async with asyncio.timeout(SECONDS):
                 shot = await tab.control.send("Page.captureScreenshot", {"format": "png"})
                 await self._write(SCREENSHOT, base64.b64decode(shot["data"]), step)
-                dom = await tab.control.send("Runtime.evaluate", {"expression": _DOM, "returnByValue": True})
-                await self._write(DOM, str(dom["result"].get("value", "")).encode("utf-8", "replace"), step)
+                dom = await ask(tab.control, _DOM)
+                await self._write(DOM, str(dom or "").encode("utf-8", "replace"), step)
         except (PlaywrightError, TimeoutError, OSError):
             return
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.browser.facts import Facts
+from harness.browser.facts import Facts, textless
 from harness.browser.liveness import timed_out
 from harness.browser.scene import Scene, shortened
+from harness.criteria import fold
 from harness.failure import Failure
 
 
@@ -18,6 +19,7 @@ def late_wait(scene: Scene, facts: Facts | None) -> Failure:
     found = instead(facts, scene.text)
     details = {**failure.details, "count": facts.count, "visible": facts.visible_count}
     details |= {"text": facts.text} if facts.count and scene.text is not None else {}
+    details |= {"instead": found} if found else {}
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     return replace(failure, message=f"{failure.message}: {found}" if found else failure.message, details=details)
 
@@ -27,10 +29,11 @@ def instead(facts: Facts, wanted: str | None) -> str:
     if facts.missing_frame is not None:
         return f"no frame matches {facts.missing_frame}"
     if facts.count == 0:
-        return "no element matches"
+        near = textless(facts)
+        return f"no element matches; {near}" if near else "no element matches"
     if facts.visible_count == 0:
         return f"{_matching(facts.count)}, none is visible"
-    if wanted is None or wanted in facts.text:
+    if wanted is None or fold(wanted) in facts.text:
         return ""
     shown = f"text is {shortened(facts.text)!r}"
     return f"its {shown}" if facts.count == 1 else f"{_matching(facts.count)}, the first visible one's {shown}"

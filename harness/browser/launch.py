@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -21,6 +22,7 @@ from harness.browser.launch_failure import first_line
 from harness.browser.local import Local
 from harness.browser.request import SessionRequest
 from harness.browser.session import PlaywrightSession
+from harness.browser.storage import put_databases, without_databases
 from harness.browser.tab import Tab
 from harness.browser.tls import NO_PORTS, TlsFront
 from harness.browser.warm import Warm
@@ -46,8 +48,8 @@ class Place(Protocol):
     described: str
     """The last one: name, version, executable and sandbox."""
 
-    async def start(self, driver: Driver, front: TlsFront) -> Chromium:
-        """A browser whose hosts are those of `front`. Raises Failed."""
+    async def start(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
+        """A browser whose hosts are those of `front`; a `sealed` one sends no UDP. Raises Failed."""
 
 
 class Browsers:
@@ -62,13 +64,13 @@ class Browsers:
         *,
         temp: Path,
         guard: Callable[[int], None] = lambda _: None,
-        hosts: Mapping[str, int] | None = None,
+        hosts: Sequence[Mapping[str, int]] = (),
     ) -> None:
         """`guard` is told of each program that is started, by its pid.
 
-        `hosts` are the run's own: their browser stays when no session lives in it; without them the first ones that are
-        asked for. With `endpoints` the browsers are theirs, and none is started here; else the one that is kept ready
-        for the `project` (its folder) is taken.
+        `hosts` are the run's own maps of hosts, asked when they are needed: their browsers stay when no session lives
+        in them; without any the first one that is asked for is the run's own. With `endpoints` the browsers are theirs,
+        and none is started here; else the one that is kept ready for the `project` (its folder) is taken.
         """
         self._settings = settings
         self._local = Local(settings, temp, guard)
@@ -78,9 +80,9 @@ class Browsers:
         self._temp = temp
         self._guard = guard
         self._driver: Driver | None = None
-        self._running: dict[tuple[Hosts, str], Chromium] = {}
-        """By hosts and the name of the place."""
-        self._main_hosts: Hosts | None = None if hosts is None else frozenset(hosts.items())
+        self._running: dict[tuple[Hosts, bool, str], Chromium] = {}
+        """By hosts, whether it is sealed, and the name of the place."""
+        self._own_hosts: tuple[Mapping[str, int], ...] = tuple(hosts)
         self._driver_lock = asyncio.Lock()
         self._closed_port = socket.socket()
         self._closed_port.bind(("127.0.0.1", 0))
@@ -111,7 +113,12 @@ class Browsers:
 
     async def open_session(self, request: SessionRequest) -> PlaywrightSession:
         """A fresh context with its page. Raises Failed."""
-        tab, chromium = await self.open_tab(request, None)
+        storage = request.storage
+        tab, chromium = await self.open_tab(request, without_databases(storage) if storage else None)
+        if storage is not None:
+            with contextlib.suppress(PlaywrightError, TimeoutError):  # a page that is gone is found by the first step
+                async with asyncio.timeout(OPEN_SECONDS):
+                    await put_databases(tab.context, storage)
         return PlaywrightSession(self, self._clock, request, chromium, tab)
 
     async def open_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]:
@@ -149,10 +156,13 @@ class Browsers:
     async def release(self, chromium: Chromium) -> None:
         """A session is over."""
         chromium.sessions -= 1
-        main = any(hosts == self._main_hosts and at is chromium for (hosts, _), at in self._running.items())
+        main = any(self._is_own(hosts) and at is chromium for (hosts, _, _), at in self._running.items())
         if chromium.sessions <= 0 and not main:
             self._forget(chromium)
             await chromium.close()
+
+    def _is_own(self, hosts: Hosts) -> bool:
+        return any(hosts == frozenset(each.items()) for each in self._own_hosts)
 
     def _forget(self, chromium: Chromium) -> None:
         """Give it to no further session; a killed process still runs for a moment."""
@@ -177,39 +187,37 @@ class Browsers:
             await self._warm.close()
 
     async def _chromium(self, wanted: SessionRequest) -> Chromium:
-        hosts = frozenset(wanted.hosts.items())
         if self._endpoints is None:
-            return self._there(self._local, hosts) or await self._started_here(wanted)
+            return self._there(self._local, wanted) or await self._started_here(wanted)
         return await self._endpoints.browser(
-            bool(hosts),
+            bool(wanted.hosts),
             self._sessions,
-            lambda place: self._there(place, hosts),
+            lambda place: self._there(place, wanted),
             lambda place: self._started(place, wanted),
         )
 
     def _sessions(self, place: str) -> int:
-        return sum(chromium.sessions for (_, at), chromium in self._running.items() if at == place)
+        return sum(chromium.sessions for (_, _, at), chromium in self._running.items() if at == place)
 
-    def _there(self, place: Place, hosts: Hosts) -> Chromium | None:
+    def _there(self, place: Place, wanted: SessionRequest) -> Chromium | None:
         """The one that already runs, if it can be used."""
-        running = self._running.get((hosts, place.name))
+        running = self._running.get((frozenset(wanted.hosts.items()), wanted.sealed, place.name))
         usable = running is not None and self.driver_alive and running.alive and not running.process.stopped
         return running if usable else None
 
     async def _started_here(self, wanted: SessionRequest) -> Chromium:
         """Raises Failed."""
         async with self._local.lock:
-            there = self._there(self._local, frozenset(wanted.hosts.items()))  # while we waited for the lock
+            there = self._there(self._local, wanted)  # while we waited for the lock
             return there or await self._started(self._local, wanted)
 
     async def _started(self, place: Place, wanted: SessionRequest) -> Chromium:
         """With the place's lock. Raises Failed."""
         hosts = frozenset(wanted.hosts.items())
-        if gone := self._running.get((hosts, place.name)):
+        if gone := self._running.get((hosts, wanted.sealed, place.name)):
             gone.kill()
-        launched = self._running[hosts, place.name] = await self._launch(place, wanted)
-        if self._main_hosts is None:
-            self._main_hosts = hosts
+        launched = self._running[hosts, wanted.sealed, place.name] = await self._launch(place, wanted)
+        self._own_hosts = self._own_hosts or (dict(hosts),)
         refusal = self._warm.refusal if self._warm else ""
         self.described = f"{place.described}; {refusal}" if refusal else place.described
         return launched
@@ -231,14 +239,19 @@ class Browsers:
     async def _launch(self, place: Place, wanted: SessionRequest) -> Chromium:
         # The first key costs some milliseconds of imports: they pass while the driver starts.
         driver, key = await asyncio.gather(self._live_driver(), asyncio.to_thread(lambda: self._key))
-        own = self._main_hosts in (None, frozenset(wanted.hosts.items()))
-        warm = self._warm and own and await self._warm.browser(driver, wanted.hosts, partial(self._front, wanted))
-        if self._warm and warm:
+        own = not self._own_hosts or self._is_own(frozenset(wanted.hosts.items()))
+        if self._warm and own and not wanted.sealed:
+            self._warm.pass_over()
+        elif (
+            self._warm
+            and own
+            and (warm := await self._warm.browser(driver, wanted.hosts, partial(self._front, wanted)))
+        ):
             place.described = f"Chromium {warm.browser.version}, started beforehand, {self._warm.described}"
             return warm
         front = self._front(wanted, key)
         try:
-            return await place.start(driver, front)
+            return await place.start(driver, front, sealed=wanted.sealed)
         except BaseException:
             await front.close()
             raise

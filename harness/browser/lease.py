@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
 from playwright.async_api import Error as PlaywrightError
@@ -12,11 +12,14 @@ from playwright.async_api import Playwright, StorageState
 
 from harness.browser.chromium import Chromium
 from harness.browser.har import Chapter
+from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
 from harness.browser.scene import seconds as words
 from harness.browser.storage import put_databases, without_databases
 from harness.browser.tab import Tab
 from harness.failure import Failed, Failure
+from harness.ports import ConsoleLine
+from harness.record import Sent
 from harness.resilience import Clock, Deadline
 
 CLOSE_SECONDS = 3.0
@@ -56,10 +59,14 @@ class Lease:
         self._fleet = fleet
         self._clock = clock
         self._request = request
-        self._console: list[str] = []
+        self._console: list[ConsoleLine] = []
         self.chapters: list[Chapter] = []
         """Requests of each context, in order."""
+        self.earlier: list[RawTrace] = []
+        """Traces of the contexts that were replaced, in order."""
         self._sent_before = 0
+        self._left: list[Sent] = []
+        """What left the pages of the contexts that are over."""
         self.on_move: Callable[[Tab], Awaitable[None]] | None = None
         """Called with each tab that takes the place of another, before anything is opened in it. Never raises."""
         self._move(chromium, tab)
@@ -75,15 +82,30 @@ class Lease:
         """Sent by the pages so far, in all contexts."""
         return self._sent_before + self.tab.watch.requests
 
+    def take_sent(self) -> tuple[Sent, ...]:
+        """What has left the pages since this was last asked (ports.Session)."""
+        before, self._left = self._left, []
+        return (*before, *self.tab.watch.sending.take())
+
+    @contextlib.contextmanager
+    def unnoted(self) -> Iterator[None]:
+        """What leaves meanwhile is asked for by a way back, and not by a step."""
+        before = self.take_sent()
+        try:
+            yield
+        finally:
+            self.take_sent()
+            self._left = [*before]
+
     @property
     def world(self) -> str:
         """The task's own."""
         return self._request.world
 
     @property
-    def console(self) -> tuple[str, ...]:
+    def console(self) -> tuple[ConsoleLine, ...]:
         """The console's lines, of the ended contexts too."""
-        return tuple(self._console) if self._ended else (*self._console, *self.tab.watch.console())
+        return tuple(self._console) if self._ended else (*self._console, *self.tab.watch.said())
 
     async def record(self) -> None:
         """Trace from now on, when it was not done already and the task wants it. A page that hangs is freed first."""
@@ -114,12 +136,13 @@ class Lease:
                 await self._fleet.release(chromium)
         if failure is None:
             self.tab.passwords |= old.passwords
-            old.raw.discard()
             if old.traced:
+                self.earlier.append(old.raw)
                 await self.record()
         return failure
 
     async def _take(self, state: StorageState | None, until: Deadline) -> Failure | None:
+        state = state or self._request.storage
         left = until.left(self._clock.now())
         try:
             async with asyncio.timeout(left):
@@ -129,6 +152,7 @@ class Lease:
         except TimeoutError:
             return Failure("BROWSER_UNRESPONSIVE", f"no new page in {words(left)}", tainted=True)
         self._sent_before += self.tab.watch.requests
+        self._left += self.tab.watch.sending.take()
         self._move(chromium, tab)
         if self.on_move is not None:
             await self.on_move(tab)
@@ -155,7 +179,8 @@ class Lease:
         if self._ended:
             return True
         closed = await self._close(seconds)
-        self.tab.raw.discard()
+        for raw in (*self.earlier, self.tab.raw):
+            raw.discard()
         await self._fleet.release(self.chromium)
         return closed
 
@@ -163,8 +188,10 @@ class Lease:
         """Close the context; a browser that does not even answer is killed."""
         if self._ended:
             return True
-        self._console += self.tab.watch.console()
+        self._console += self.tab.watch.said()
         self._ended = True
+        if self.tab.watch.pace.floods:  # what it still sends would hold up the end of the HAR file
+            await self.tab.silenced(min(FREED_SECONDS, seconds / 2))
         closing = asyncio.create_task(self.tab.context.close())
         try:
             await asyncio.wait({closing}, timeout=min(PROMPT_SECONDS, seconds))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import replace
+from typing import Any
 
 from harness.browser.call_log import CallLog
 from harness.browser.exchange import Exchange
@@ -127,7 +128,12 @@ def hung(scene: Scene, browser_answers: bool, effect: Effect | None = None) -> F
     if effect is None:
         effect = Effect.POSSIBLE if scene.acts else Effect.NONE
     message = f"{who} stopped answering: {scene.what} exceeded {seconds(scene.within)}"
-    details = {"url": scene.page.url, **_guilt(scene, code)}
+    details: dict[str, Any] = {"url": scene.page.url, **_guilt(scene, code)}
+    if browser_answers and scene.watch.pace.floods:
+        counts = scene.watch.pace.counts
+        listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        message = f"the page floods the browser ({listed} in a second): {scene.what} exceeded {seconds(scene.within)}"
+        details["flood"] = counts
     return Failure(code, message, details=details, effect=effect, tainted=True)
 
 
@@ -141,15 +147,19 @@ def timed_out(scene: Scene) -> Failure:
 async def who_answers(scene: Scene) -> tuple[bool, bool]:
     """Whether the page answers, and whether the browser does, for as long as can be afforded.
 
-    A page that waits for a server counts as alive, and one whose browser answers late, too: the machine is busy.
+    A page that waits for a server counts as alive, and one whose browser answers late, too: the machine is busy, or
+    the page of another task keeps the browser busy. It is the page's own fault when it floods the browser itself.
     """
     look, began = scene.look, scene.clock.now()
 
     async def browser_answers() -> tuple[bool, float]:
         return await scene.chromium.answers(look), scene.clock.now() - began
 
+    if scene.watch.unanswered is not None:  # to wait for the page would take the whole look, and tell nothing
+        browser, _ = await browser_answers()
+        return browser, browser
     page, (browser, after) = await asyncio.gather(answers(scene.control, look), browser_answers())
-    excused = scene.watch.unanswered is not None or after > PROMPT * look
+    excused = after > PROMPT * look and not scene.watch.pace.floods
     return page or (browser and excused), browser
 
 

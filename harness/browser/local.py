@@ -11,7 +11,7 @@ from pathlib import Path
 from playwright.async_api import Browser
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.arguments import BASE, host_arguments
+from harness.browser.arguments import BASE, SEALED, host_arguments
 from harness.browser.chromium import Chromium, LocalProcess
 from harness.browser.driver import Driver
 from harness.browser.executable import find
@@ -38,20 +38,20 @@ class Local:
         self._traces = temp / "traces"
         self._guard = guard
 
-    async def start(self, driver: Driver, front: TlsFront) -> Chromium:
-        """A browser whose hosts are those of `front`. Raises Failed."""
+    async def start(self, driver: Driver, front: TlsFront, *, sealed: bool) -> Chromium:
+        """A browser whose hosts are those of `front`; a `sealed` one sends no UDP. Raises Failed."""
         own = Path(driver.playwright.chromium.executable_path)
-        executable = None if self._settings.channel else find(self._settings, own, os.environ)
         check_display(self._settings.headed, os.environ, sys.platform)
+        executable = None if self._settings.channel else find(self._settings, own, os.environ)
         unsandboxed = no_sandbox_reason()
         try:
-            browser = await self._start(driver, executable, front, sandbox=unsandboxed is None)
+            browser = await self._start(driver, executable, front, sandbox=unsandboxed is None, sealed=sealed)
         except PlaywrightError as error:
             if unsandboxed or not sandboxing_failed(error):
                 raise self._not_started(executable, error) from error
             unsandboxed = "it cannot work here"
             try:
-                browser = await self._start(driver, executable, front, sandbox=False)
+                browser = await self._start(driver, executable, front, sandbox=False, sealed=sealed)
             except PlaywrightError as again:
                 raise self._not_started(executable, again) from again
         control = await browser.new_browser_cdp_session()
@@ -62,14 +62,17 @@ class Local:
         self.described = f"Chromium {browser.version} ({executable or self._settings.channel}), {sandbox}"
         return await Chromium.of(browser, control, process, front, self._traces)
 
-    async def _start(self, driver: Driver, executable: Path | None, front: TlsFront, *, sandbox: bool) -> Browser:
+    async def _start(
+        self, driver: Driver, executable: Path | None, front: TlsFront, *, sandbox: bool, sealed: bool
+    ) -> Browser:
         """Playwright itself adds --no-sandbox unless it is told to keep the sandbox."""
+        hosts = host_arguments(front.hosts, front.ports, front.spki)
         return await driver.playwright.chromium.launch(
             executable_path=executable,
             channel=self._settings.channel,
             headless=not self._settings.headed,
             slow_mo=self._settings.slowmo,
-            args=[*BASE, *self._settings.args, *host_arguments(front.hosts, front.ports, front.spki)],
+            args=[*BASE, *(SEALED if sealed else ()), *self._settings.args, *hosts],
             chromium_sandbox=sandbox,
             timeout=LAUNCH_SECONDS * 1000,
             env={**os.environ, "TMPDIR": str(self._temp)},

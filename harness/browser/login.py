@@ -22,13 +22,16 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.arrival import before, document_of, hops_to, since
 from harness.browser.exchange import Exchange
 from harness.browser.facts import locate
+from harness.browser.isolated import script
 from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.network import REFUSED_STATUSES
 from harness.browser.scene import Scene
 from harness.failure import Failure
 from harness.spec.hosts import host_of
 
-_FORM = """
+_FORM = script(
+    "login_form",
+    """
 passwords => {
   const shown = e => {
     const box = e.getBoundingClientRect();
@@ -55,8 +58,12 @@ passwords => {
     title: text(document.title),
   };
 }
-"""
-_IN_LOGIN_FORM = "matches => matches.some(e => !!e.closest('form')?.querySelector('input[type=password]'))"
+""",
+)
+_IN_LOGIN_FORM = script(
+    "in_login_form",
+    "matches => matches.some(e => !!e.closest('form')?.querySelector('input[type=password]'))",
+)
 _LOGIN = re.compile(
     r"log[\s_-]?[io]n|sign[\s_-]?[io]n|\bauth(?!or)|\bsso\b|\bsessions?\b"
     r"|anmeld|einlogg|connexion|connecter|acceder|accedi|iniciar|entrar|inlogg|zaloguj|войти|登录|ログイン|로그인",
@@ -119,12 +126,10 @@ async def _form(scene: Scene, code: str, seconds: float) -> Form | None:
     """The page's login form; None when there is none, when the step is about it, or when the page does not answer."""
     try:
         async with asyncio.timeout(seconds):
-            answer = await scene.page.locator("input[type=password]").evaluate_all(_FORM)
+            answer = await _FORM.of_all(scene.page.locator("input[type=password]"))
             if answer is None or code == "FRAME_NOT_FOUND" or scene.selector is None:
                 return form_of(answer)
-            inside = await locate(scene.page, scene.selector, scene.frame).evaluate_all(
-                f"m => m.some({_IN_LOGIN_FORM})"
-            )
+            inside = await _IN_LOGIN_FORM.of_all(locate(scene.page, scene.selector, scene.frame))
     except (TimeoutError, PlaywrightError):
         return None
     return None if inside else form_of(answer)

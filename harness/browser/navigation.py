@@ -24,7 +24,7 @@ _INTERRUPTED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
 async def open_url(attempt: Attempt, step: Open) -> Mapping[str, Any]:
     url = domains.resolve(step.url, attempt.request.base_url)
-    domains.check(url, attempt.request.allowed_domains)
+    domains.check(url, attempt.request.domains)
     domains.check_port(url, attempt.request.hosts)
     domains.check_reach(url, attempt.tab.unreachable)
     try:
@@ -54,7 +54,8 @@ async def go_to(attempt: Attempt, url: str) -> Response | None:
             return await attempt.page.goto(url, wait_until="load", timeout=attempt.ms())
         except PlaywrightError as error:
             by = _INTERRUPTED.search(error.message)
-            if by is None or not (by[1] == url or by[1].startswith("chrome-error:")):
+            again = by is not None and (by[1] == url or by[1].startswith("chrome-error:"))
+            if not again or (attempt.once and attempt.tab.watch.navigation):  # its request may have left
                 raise
 
 

@@ -29,7 +29,7 @@ def opening_failure(name: str, text: str, scene: Scene) -> Failure:
     navigation = scene.watch.navigation
     if navigation is not None:
         return _broken(name, navigation, scene)
-    return net_failure(name, text.rpartition(" at ")[2].splitlines()[0], scene.policed)
+    return net_failure(name, text.rpartition(" at ")[2].splitlines()[0], scene.domains)
 
 
 async def late_opening(scene: Scene) -> Failure:
@@ -52,13 +52,22 @@ def navigation_failure(scene: Scene) -> Failure | None:
     """
     navigation = scene.watch.navigation
     failure = (_unopened(navigation, scene) if navigation else None) or strayed_page(scene, Effect.DONE)
+    if failure is None and navigation is not None and not scene.domains.allows(navigation.url):
+        failure = _redirected_astray(navigation, scene)
     return replace(failure, selector=scene.selector) if failure else None
 
 
 def strayed_page(scene: Scene, effect: Effect) -> Failure | None:
     """Another page, a popup, was to leave the allowed domains: that outweighs whatever else failed."""
-    stray = strayed(scene.watch.elsewhere, scene.allowed)
-    return policy_failure(stray.url, {"method": stray.method}, effect) if stray else None
+    stray = strayed(scene.watch.elsewhere, scene.domains)
+    return policy_failure(stray.url, scene.domains, {"method": stray.method}, effect) if stray else None
+
+
+def _redirected_astray(navigation: Exchange, scene: Scene) -> Failure:
+    """One virtual host has sent the page to another: they share a server, so only the answer shows it."""
+    failure = policy_failure(navigation.url, scene.domains, {"method": navigation.method}, Effect.DONE)
+    message = f"{failure.details['host']} is outside of the task's allowed_domains: a redirect led to {navigation.url}"
+    return replace(failure, message=message)
 
 
 def undelivered(failure: Failure, scene: Scene) -> Failure:
@@ -110,7 +119,7 @@ def _broken(name: str, navigation: Exchange, scene: Scene, effect: Effect | None
     failure = None
     if navigation.status and name in TELL_STATUS:
         failure = _by_status(navigation, scene, effect or Effect.NONE)
-    failure = failure or net_failure(name, navigation.url, scene.policed, effect)
+    failure = failure or net_failure(name, navigation.url, scene.domains, effect)
     status = {"status": navigation.status} if navigation.status else {}
     return replace(failure, details={**failure.details, **status, "method": navigation.method})
 

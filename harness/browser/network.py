@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from harness.failure import Effect, Failure
-from harness.spec.hosts import host_of
+from harness.spec.hosts import ANYWHERE, Domains
 
 NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
 _EXACT = {
@@ -18,7 +20,7 @@ _EXACT = {
     "ERR_CONNECTION_CLOSED": "NET_CONNECTION_RESET",
     "ERR_CONNECTION_ABORTED": "NET_CONNECTION_RESET",
     "ERR_CONTENT_LENGTH_MISMATCH": "NET_CONNECTION_RESET",
-    "ERR_INVALID_CHUNKED_ENCODING": "NET_CONNECTION_RESET",
+    "ERR_INVALID_CHUNKED_ENCODING": "NET_PROTOCOL",
     "ERR_INCOMPLETE_CHUNKED_ENCODING": "NET_CONNECTION_RESET",
     "ERR_EMPTY_RESPONSE": "NET_EMPTY_RESPONSE",
     "ERR_ADDRESS_UNREACHABLE": "NET_UNREACHABLE",
@@ -55,6 +57,8 @@ _PREFIXES = {
 }
 POLICY_ERRORS = ("ERR_PROXY_CONNECTION_FAILED", "ERR_TUNNEL_CONNECTION_FAILED")
 """What a request gets that was sent to the closed proxy."""
+BLOCKED = "ERR_BLOCKED_BY_CLIENT"
+"""What a request gets that was to a virtual host which is not allowed (domains.Gate)."""
 REFUSED_STATUSES = (401, 403)
 PROXY_LOGIN = 407
 GIVEN_UP = "ERR_ABORTED"
@@ -89,10 +93,58 @@ _API_ERRORS = (
     (r"ETIMEDOUT|Timeout [\d.]+ms exceeded", "NET_TIMEOUT"),
     (r"EPROTO|CERT|certificate", "NET_TLS"),
     (r"EHOSTUNREACH|ENETUNREACH", "NET_UNREACHABLE"),
-    (r"chunk", "NET_CONNECTION_RESET"),
-    (r"Parse Error|decompress", "NET_PROTOCOL"),
+    (r"chunk|Parse Error|decompress", "NET_PROTOCOL"),
     (r"Invalid URL", "INVALID_INPUT"),
 )
+
+_TLS = {
+    "expired_or_not_yet_valid": (
+        r"ERR_CERT_DATE_INVALID|has expired|not yet valid",
+        (
+            "Renew the certificate of {host}: it has expired or is not valid yet; if it looks valid, check the "
+            "clock of this machine."
+        ),
+    ),
+    "unknown_issuer": (
+        r"ERR_CERT_AUTHORITY_INVALID|self.signed|unable to (?:verify|get)",
+        (
+            "Nobody that this machine trusts has issued the certificate of {host}: have it send its whole chain, "
+            "install the issuer here, or use http:// for this host."
+        ),
+    ),
+    "wrong_host": (
+        r"ERR_CERT_COMMON_NAME_INVALID|does not match",
+        "The certificate is of other names than {host}: open one that it names, or have {host} added to it.",
+    ),
+    "revoked": (
+        r"ERR_CERT_REVOKED|revoked",
+        "The issuer has revoked the certificate of {host}: have a new one issued.",
+    ),
+    "not_pinned": (
+        r"ERR_SSL_PINNED_KEY_NOT_IN_CERT_CHAIN",
+        "{host} is pinned to other keys than its certificate has: a proxy may replace it, or the pins are old.",
+    ),
+    "weak_certificate": (
+        r"ERR_CERT_WEAK|too (?:small|weak)",
+        "The key or the signature of the certificate of {host} is too weak: have a new one issued.",
+    ),
+    "certificate_not_accepted": (
+        r"ERR_CERT_|certificate",
+        "Mend the certificate of {host}; the name of the error says what is wrong with it.",
+    ),
+    "no_common_protocol": (
+        r"ERR_SSL_VERSION_OR_CIPHER_MISMATCH|ERR_SSL_OBSOLETE",
+        "{host} speaks no TLS version and cipher of today: let its server offer TLS 1.2 or later.",
+    ),
+    "no_tls": (
+        "",
+        (
+            "What answers at {host} does not speak TLS as it should: use http:// for it if it is a plain server, or "
+            "mend its TLS set-up."
+        ),
+    ),
+}
+"""Reason -> (what names it in Chromium's error or in that of an API request, what to do). The first that fits."""
 
 
 def net_error(text: str) -> str | None:
@@ -110,20 +162,31 @@ def code_of(error: str, policed: bool = False) -> str:
     return next((code for prefix, code in _PREFIXES.items() if error.startswith(prefix)), "NET_FAILED")
 
 
-def net_failure(error: str, url: str, policed: bool = False, effect: Effect | None = None) -> Failure:
-    """The Failure of a request that ended in `net::ERR_...`."""
-    code = code_of(error, policed)
+def net_failure(error: str, url: str, domains: Domains = ANYWHERE, effect: Effect | None = None) -> Failure:
+    """The Failure of a request that ended in `net::ERR_...`; `domains` are where the task may go."""
+    held = error == BLOCKED and not domains.allows(url)
+    code = "POLICY_DOMAIN" if held else code_of(error, bool(domains.allowed))
     details: dict[str, Any] = {"url": url, "net_error": f"net::{error}"}
     if error == "ERR_UNEXPECTED_PROXY_AUTH":
         details["status"] = PROXY_LOGIN
     if code == "POLICY_DOMAIN":
-        return policy_failure(url, details, effect or Effect.NONE)
-    return Failure(code, f"net::{error} at {url}", details=details, effect=effect or effect_of(code))
+        return policy_failure(url, domains, details, effect or Effect.NONE)
+    found = Failure(code, f"net::{error} at {url}", details=details, effect=effect or effect_of(code))
+    return _of_tls(found, error, url) if code == "NET_TLS" else found
 
 
-def policy_failure(url: str, details: Mapping[str, Any], effect: Effect) -> Failure:
+def _of_tls(failure: Failure, error: str, url: str) -> Failure:
+    """The same, with what is wrong with the host's TLS, and what to do about it, for programs (specs/001)."""
+    reason = next(name for name, (pattern, _) in _TLS.items() if re.search(pattern, error, re.IGNORECASE))
+    host = urlsplit(url).hostname or url
+    action = _TLS[reason][1].format(host=host)
+    tls = {"reason": reason, "host": host, "suggested_action": action}
+    return replace(failure, details={**failure.details, "tls": tls}, advice=action)
+
+
+def policy_failure(url: str, domains: Domains, details: Mapping[str, Any], effect: Effect) -> Failure:
     """The Failure of a page that was to leave the task's allowed_domains; nothing was sent there."""
-    host = host_of(url)
+    host = domains.host(url)
     message = f"{host} is outside of the task's allowed_domains: {url} was not opened"
     return Failure("POLICY_DOMAIN", message, details={"url": url, "host": host, **details}, effect=effect)
 
@@ -139,7 +202,8 @@ def api_failure(text: str, url: str) -> Failure:
     """The Failure of an API request that got no answer; `text` is Playwright's message."""
     code = next((code for pattern, code in _API_ERRORS if re.search(pattern, text)), "NET_FAILED")
     message = f"no answer from {url}: {text}" if code == "NET_TIMEOUT" else f"{text} ({url})"
-    return Failure(code, message, details={"url": url}, effect=effect_of(code))
+    found = Failure(code, message, details={"url": url}, effect=effect_of(code))
+    return _of_tls(found, text, url) if code == "NET_TLS" else found
 
 
 def status_failure(

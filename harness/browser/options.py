@@ -12,12 +12,27 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.attempt import LEAST_SECONDS, Attempt
 from harness.browser.call_log import CallLog
+from harness.browser.isolated import script
 from harness.browser.liveness import PROBE_SECONDS
 from harness.failure import Failed, Failure
 from harness.spec.steps import Option, Select
 
-_LIST = "found => [...(found[0]?.options || [])].slice(0, 50).map(o => [o.value, o.label, o.disabled])"
-_PLACE = "(e, value) => e.options ? [...e.options].findIndex(o => o.value === value) : 0"
+_LIST = script("options", "([e]) => [...(e?.options || [])].slice(0, 50).map(o => [o.value, o.label, o.disabled])")
+_PLACES = script(
+    "option_places",
+    """
+([e], [names, labels]) => {
+  if (!e.options) return [];
+  const options = [...e.options], place = fits => options.findIndex(fits);
+  return names.map(name => {
+    const valued = place(o => o.value === name);
+    const meant = valued < 0 && labels ? place(o => o.label === name) : valued;
+    return [meant, place(o => o.value === name || o.label === name)];
+  });
+}
+""",
+)
+"""Of each name the place of the option that is meant, -1 for none, and of the one that Playwright would take."""
 POLL = 0.05
 """Seconds between two looks for an option."""
 _ABSENT = r"did not find some options"
@@ -50,28 +65,32 @@ async def select(attempt: Attempt, step: Select) -> Mapping[str, Any]:
 
 
 async def _wanted(attempt: Attempt, target: Locator, step: Select) -> dict[str, Any]:
-    """Playwright's arguments. Its own `value` takes labels too: where the value is meant, its place is asked for."""
-    if isinstance(step.value, list):
-        return {"value": step.value}
+    """Playwright's arguments. Its own `value` takes the first option that has such a value or such a label."""
     if not isinstance(step.value, Option):
-        return {"value": [str(step.value)]}
+        names = step.value if isinstance(step.value, list) else [str(step.value)]
+        places = await _places(attempt, target, step, names, labels=True)
+        usual = all(meant == first for meant, first in places)
+        return {"value": names} if usual else {"index": [meant for meant, _ in places]}
     if step.value.value is not None:
-        return {"index": await _place(attempt, target, step, step.value.value)}
+        places = await _places(attempt, target, step, [step.value.value], labels=False)
+        return {"index": [meant for meant, _ in places] or 0}
     return step.value.model_dump(exclude_none=True)
 
 
-async def _place(attempt: Attempt, target: Locator, step: Select, value: str) -> int:
-    """The place of the option with this very value, waited for; 0 in what is no list, which is found out there."""
+async def _places(
+    attempt: Attempt, target: Locator, step: Select, names: list[str], *, labels: bool
+) -> list[tuple[int, int]]:
+    """As `_PLACES`, once all options are there; empty in what is no list, which Playwright finds out."""
     until = attempt.clock.now() + min(attempt.patience, attempt.left() - PROBE_SECONDS)
-    found: list[int] = []
+    found: list[tuple[int, int]] = []
 
     async def ask(ms: float) -> None:
-        found[:] = [await target.evaluate(_PLACE, value, timeout=ms)]
+        found[:] = await _PLACES.of_one(target, [names, labels], ms / 1000)
 
     while True:
         await attempt.act(target, ask)
-        if found[0] >= 0:
-            return found[0]
+        if all(meant >= 0 for meant, _ in found):
+            return found
         if attempt.clock.now() >= until:
             raise Failed(await _absent(target, step))
         await attempt.clock.sleep(POLL)
@@ -106,6 +125,6 @@ async def _options(target: Locator) -> list[tuple[str, str, bool]]:
     """Value, label, whether disabled; empty when the page does not tell."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
-            return [tuple(option) for option in await target.evaluate_all(_LIST)]
+            return [tuple(option) for option in await _LIST.of_all(target)]
     except (PlaywrightError, TimeoutError):
         return []

@@ -5,10 +5,11 @@ An HTML copy tells less: it knows no typed values, no styles, and is another tre
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from playwright.async_api import Page
+
+from harness.browser.isolated import script
 
 MOST_NODES = 20_000
 LONGEST_TEXT = 2_000
@@ -17,8 +18,10 @@ MOST_CHARACTERS = 2_000_000
 MILLISECONDS = 500
 """After that the walk is broken off, and says so."""
 
-_WALK = """
-([mostNodes, longest, mostCharacters, limit]) => {
+_WALK = script(
+    "page_state",
+    """
+(_, [mostNodes, longest, mostCharacters, limit]) => {
   const began = performance.now();
   const isField = e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName);
   const folded = s => s.replace(/[ \\t\\n\\r\\f]+/g, ' ').replace(/^ | $/g, '');
@@ -68,9 +71,10 @@ _WALK = """
     const text = element.innerText ?? element.textContent;
     if (text !== folded(texts[place])) nodes[place][3].text = text.length <= longest ? text : null;
   }
-  return JSON.stringify({title: document.title, quirks: document.compatMode === 'BackCompat', shadows, whole, nodes});
+  return {title: document.title, quirks: document.compatMode === 'BackCompat', shadows, whole, nodes};
 }
-"""
+""",
+)
 
 
 async def page_state(page: Page) -> dict[str, Any]:
@@ -78,38 +82,8 @@ async def page_state(page: Page) -> dict[str, Any]:
     `[parent, name, attributes, facts]`; `whole` is false when there was too much of it.
 
     A text that is its parts' texts, folded, is left out of an element's facts; one that is too long is null.
-    Raises Playwright's errors, and ValueError for a page that has replaced what the walk needs.
+    Raises Playwright's errors.
     """
     limits = [MOST_NODES, LONGEST_TEXT, MOST_CHARACTERS, MILLISECONDS]
-    answer = await page.evaluate(_WALK, limits)  # as one text: Playwright takes seconds for so many values
-    try:
-        found = json.loads(answer)
-    except (TypeError, ValueError, RecursionError):
-        found = None
-    if not _sound(found):
-        raise ValueError("the page has replaced functions that reading it needs")
+    found: dict[str, Any] = await _WALK.of_page(page, limits)
     return {"version": 1, "url": page.url, **found}
-
-
-def _sound(found: Any) -> bool:
-    """Whether it is what `_WALK` makes: a page's own scripts may have had a hand in it."""
-    if not isinstance(found, dict) or found.keys() != {"title", "quirks", "shadows", "whole", "nodes"}:
-        return False
-    nodes = found.pop("nodes")
-    flat = _flat(found)
-    found["nodes"] = nodes
-    return flat and isinstance(nodes, list) and all(map(_is_node, nodes))
-
-
-def _is_node(node: Any) -> bool:
-    match node:
-        case [int(), str()]:
-            return True
-        case [int(), str(), dict(attributes), dict(facts)]:
-            return all(isinstance(value, str) for value in attributes.values()) and _flat(facts)
-        case _:
-            return False
-
-
-def _flat(table: dict[str, Any]) -> bool:
-    return not any(isinstance(value, dict | list) for value in table.values())

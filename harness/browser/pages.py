@@ -142,7 +142,7 @@ def _judged(attempt: Attempt) -> Mapping[str, Any]:
     name = net_error(navigation.error or "")
     failure = None
     if name is not None and name != "ERR_ABORTED":
-        failure = net_failure(name, navigation.url, bool(attempt.request.allowed_domains))
+        failure = net_failure(name, navigation.url, attempt.request.domains)
     elif navigation.status is not None:
         failure = status_failure(navigation.status, navigation.url, navigation.headers, attempt.clock.wall())
     if failure is not None:

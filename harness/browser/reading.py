@@ -10,9 +10,12 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator, Page
 
 from harness.browser.attempt import LEAST_SECONDS
+from harness.browser.isolated import script
 from harness.resilience import Clock, Deadline
 
-_READ = """
+_READ = script(
+    "read",
+    """
 (matches, [what, name]) => {
   const first = matches[0];
   const field = e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName);
@@ -24,10 +27,12 @@ _READ = """
     case 'text': return first ? (field(first) ? first.value : first.innerText ?? first.textContent) : null;
     case 'value': return first ? (field(first) ? first.value : first.getAttribute('value')) : null;
     case 'attr': return first ? first.getAttribute(name) : null;
+    case 'count': return matches.length;
+    case 'exists': return matches.length > 0;
   }
 }
-"""
-_TEXT_OF = "e => ['INPUT', 'TEXTAREA', 'SELECT'].includes(e.tagName) ? e.value : e.innerText ?? e.textContent"
+""",
+)
 _FIELD = ":scope:is(input, textarea, select)"
 _NO_FIELD = ":scope:not(input, textarea, select)"
 _REPLACED = re.compile(r"Execution context was destroyed|page is navigating")
@@ -35,7 +40,7 @@ ELEMENT_FUNCTIONS = frozenset({"exists", "text", "value", "attr", "count", "visi
 
 
 async def read_page(page: Page, function: str, selector: str | None, name: str | None) -> Any:
-    """One page function, now: one call to the page, a second one before an element is said to be missing.
+    """One page function, now.
 
     A missing element is None (`count` 0, `exists` false). Raises what Playwright raises.
     """
@@ -45,12 +50,7 @@ async def read_page(page: Page, function: str, selector: str | None, name: str |
         return await page.title()
     if function not in ELEMENT_FUNCTIONS or selector is None:
         raise ValueError(f"no such page function: {function}")
-    found = page.locator(selector)
-    if function in ("exists", "count"):
-        # Playwright says 0 of a page that is being replaced: only a function of ours is told that it is.
-        count = await found.count() or await found.evaluate_all("matches => matches.length")
-        return count > 0 if function == "exists" else count
-    return await found.evaluate_all(_READ, [function, name])
+    return await _READ.of_all(page.locator(selector), [function, name])
 
 
 async def read_between_pages(page: Page, function: str, selector: str | None, name: str | None, clock: Clock) -> Any:
@@ -67,8 +67,7 @@ async def read_between_pages(page: Page, function: str, selector: str | None, na
 async def text_of(locator: Locator, until: Deadline, clock: Clock) -> str:
     """Text of the first match, or the value of a field; waits for it until then.
 
-    Asked by Playwright's own functions, two at a time: a function of ours runs in the page's world, for which
-    Playwright would build its script once more in each document (20 ms).
+    Asked by Playwright's own functions, two at a time; of what they cannot tell, by one of ours.
     """
     first = locator.first
     text, plain = await asyncio.gather(
@@ -80,7 +79,7 @@ async def text_of(locator: Locator, until: Deadline, clock: Clock) -> str:
     # What came while it was looked at, or is gone since, was no plain element then; and it was read.
     elif text and (plain == 1 or not await first.locator(_FIELD).count()):
         return text
-    return str(await first.evaluate(_TEXT_OF, timeout=_ms(until, clock)))
+    return str(await _READ.of_one(first, ["text", None], _ms(until, clock) / 1000))
 
 
 def _ms(until: Deadline, clock: Clock) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from playwright.async_api import CDPSession, Page
@@ -10,6 +10,7 @@ from playwright.async_api import CDPSession, Page
 from harness.browser.chromium import Chromium
 from harness.browser.watch import PageWatch
 from harness.resilience import Clock, Deadline
+from harness.spec.hosts import ANYWHERE, Domains
 from harness.spec.steps import Open, Step, Submit, Type, Wait
 
 TEXT_LENGTH = 80
@@ -31,12 +32,10 @@ class Scene:
     """The standing session to the page."""
     driver_alive: Callable[[], bool]
     clock: Clock
-    policed: bool
-    """Whether allowed_domains hold."""
     until: Deadline
     """The end of the attempt."""
-    allowed: Sequence[str] = ()
-    """The task's allowed_domains."""
+    domains: Domains = ANYWHERE
+    """Where the task may go."""
     selector: str | None = None
     frame: str | None = None
     acts: bool = False

@@ -29,15 +29,21 @@ from harness.browser.renewal import GRACE
 from harness.browser.request import SessionRequest
 from harness.browser.sabotage import Sabotage
 from harness.browser.scene import Scene
+from harness.browser.storage import state_of
 from harness.browser.tab import Tab
 from harness.browser.transfer import free_path
-from harness.failure import Effect, Failed, Failure, Outcome, Passed, Scope
+from harness.failure import Effect, Failed, Failure, Family, Outcome, Passed, Scope
 from harness.ports import Evidence, Observation, Saved
+from harness.record import Sent
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Step, SwitchPage
+from harness.spec.steps import Api, Step, SwitchPage
 
 T = TypeVar("T")
+LEAVE_SECONDS = 2.0
+"""For what the browser stores, at the end of a task of an episode."""
+LAST_WORDS = 0.05
+"""Seconds for what a browser or driver that is gone had still told: a request that left is evidence."""
 
 
 class PlaywrightSession:
@@ -49,7 +55,10 @@ class PlaywrightSession:
         self._request = request
         self._lease = Lease(fleet, clock, request, chromium, tab)
         self._files: list[Path] = []
+        self._leaving = request.leave
         self._unfound: str | None = None
+        self._recorded: tuple[Chromium, list[Sent]] | None = None
+        """The browser that records what it sends again, and what has left meanwhile."""
         self._last_good = LastGood(request.folder, clock)
         self._ladder = Ladder(self._lease, clock, lambda within: self._attempt(within, within), self._scene)
         self.sabotage = Sabotage(self._lease, fleet, clock)
@@ -82,10 +91,11 @@ class PlaywrightSession:
 
     async def perform(self, step: Step, within: float, patience: float) -> Outcome:
         scene = self._scene(within).of_step(step, patience)
-        self._tab.watch.begin(type(step))
+        self._tab.watch.begin(type(step), looks=step.looks_only)
         gone = await lost("", scene)
         if gone and not (isinstance(step, SwitchPage) and gone.scope is Scope.PAGE):  # that leaves the page anyway
             return await self._failed(replace(gone, effect=Effect.NONE))
+        await self._record_sending(step)
         attempt = replace(self._attempt(within, patience), once=step.effect_class == "write")
         try:
             async with asyncio.timeout(within + GRACE):
@@ -106,8 +116,7 @@ class PlaywrightSession:
             control=self._tab.control,
             driver_alive=lambda: self._fleet.driver_alive,
             clock=self._clock,
-            policed=bool(self._request.allowed_domains),
-            allowed=self._request.allowed_domains,
+            domains=self._request.domains,
             within=within,
             until=Deadline.after(within, self._clock.now()),
             world=self._request.world,
@@ -130,6 +139,8 @@ class PlaywrightSession:
     async def _failed(self, failure: Failure) -> Failure:
         if failure.code == "NET_TIMEOUT":
             await self._tab.stop_loading(GRACE)
+        if failure.family is Family.BROWSER:
+            await self._clock.sleep(LAST_WORDS)
         if failure.code == "ELEMENT_NOT_FOUND":
             self._unfound = failure.selector
         failure = replace(failure, details={**failure.details, **self._surroundings()})
@@ -140,14 +151,12 @@ class PlaywrightSession:
             self._files.append(Path(details["path"]))
         self._ladder.passed(step)
         shown = {key: value for key, value in details.items() if key != "path"}
-        navigation = self._tab.watch.navigation
-        sent = {"method": navigation.method} if navigation and navigation.method != "GET" else {}
-        return Passed({**shown, **sent, **self._surroundings()})
+        return Passed({**shown, **self._surroundings()})
 
     def _surroundings(self) -> dict[str, Any]:
         """Dialogs that came up during the step, and hosts that the page was refused."""
-        watch, allowed = self._tab.watch, self._request.allowed_domains
-        refused = refused_hosts(watch.exchanges, watch.lines, self._tab.page.url, allowed)
+        watch, domains = self._tab.watch, self._request.domains
+        refused = refused_hosts(watch.exchanges, watch.lines, self._tab.page.url, domains)
         found = {"dialogs": list(watch.dialogs), "refused_hosts": list(refused)}
         return {name: value for name, value in found.items() if value}
 
@@ -188,8 +197,33 @@ class PlaywrightSession:
         if self._request.recording == "full":
             await self._last_good.keep(self._tab, index)
 
-    async def renew(self, failure: Failure, within: float) -> Failure | None:
-        return await self._ladder.renew(failure, Deadline.after(within, self._clock.now()))
+    def take_sent(self) -> tuple[Sent, ...]:
+        taken = self._lease.take_sent()
+        if self._recorded is not None:
+            self._recorded[1].extend(taken)
+        return taken
+
+    async def heard(self) -> tuple[Sent, ...]:
+        taken = self.take_sent()
+        if self._recorded is not None:
+            (chromium, sent), self._recorded = self._recorded, None
+            await chromium.resending.end(sent)
+        return taken
+
+    async def _record_sending(self, step: Step) -> None:
+        """While a declared write is under way. `api` does not go through the browser; what is stopped tells nothing."""
+        if step.effect_class != "write" or isinstance(step, Api) or self._chromium.process.stopped:
+            return
+        if self._recorded is None:
+            self._recorded = self._chromium, []
+            await self._chromium.resending.begin(self._recorded[1])
+
+    @property
+    def renewed_at(self) -> str | None:
+        return self._ladder.url
+
+    async def renew(self, failure: Failure, within: float, barred: str | None = None) -> Failure | None:
+        return await self._ladder.renew(failure, Deadline.after(within, self._clock.now()), barred)
 
     async def save(self, within: float) -> Checkpoint:
         return await self._seen("save a checkpoint", within, lambda: take(self._tab, self._clock))
@@ -223,20 +257,34 @@ class PlaywrightSession:
         except (PlaywrightError, TimeoutError) as error:
             raise Failed(await failure_of(error, scene)) from error
 
+    async def _leave(self) -> None:
+        """Give what the browser stores to whoever is to go on with it, before its context ends; once."""
+        leave, self._leaving = self._leaving, None
+        if leave is not None and (state := await state_of(self._tab, LEAVE_SECONDS)) is not None:
+            leave(state)
+
     async def evidence(self, capture: Capture, folder: Path) -> Evidence:
+        await self._leave()
         deadline = Deadline.after(taking.TOTAL_SECONDS, self._clock.now())
         url = self._tab.page.url
-        round_ = taking.Taking(self._scene(0), self._tab, folder, deadline, self._last_good)
+        if capture.logs:
+            await self._lease.record()  # what ended the task may not have been a step
+        round_ = self._taking(folder, deadline)
         har = self._request.recording != "minimal"
         await taking.take(round_, capture, self._lease.chapters if har else None, self._lease.end)
         lines = self._lease.console if capture.logs else ()
         extra = {"popups": list(self._tab.watch.popups), "page": round_.page}
         return Evidence(folder, tuple(round_.items), url, lines, extra)
 
+    def _taking(self, folder: Path, deadline: Deadline) -> taking.Taking:
+        earlier, wanted = tuple(self._lease.earlier), self._request.traceable
+        return taking.Taking(self._scene(0), self._tab, folder, deadline, self._last_good, wanted, earlier)
+
     async def close(self) -> None:
+        await self._leave()
         if self._request.tracing == "on" and self._tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS, self._clock.now())
             folder = self._request.folder
-            await taking.take_trace(taking.Taking(self._scene(0), self._tab, folder, deadline, self._last_good))
+            await taking.take_trace(self._taking(folder, deadline))
             self._files.append(self._request.folder / taking.TRACE)
         await self._lease.end(CLOSE_SECONDS)

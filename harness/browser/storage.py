@@ -8,9 +8,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from playwright.async_api import BrowserContext, Cookie, Page, StorageState, StorageStateCookie
+from playwright.async_api import BrowserContext, CDPSession, Cookie, StorageState, StorageStateCookie
 from playwright.async_api import Error as PlaywrightError
 
+from harness.browser.isolated import ask
 from harness.browser.tab import Tab
 
 PROBE_SECONDS = 0.25
@@ -74,11 +75,11 @@ async def state_of(tab: Tab, seconds: float) -> StorageState | None:
         return None
 
 
-async def session_of(page: Page) -> str | None:
+async def session_of(control: CDPSession) -> str | None:
     """A script that puts the page's sessionStorage back (`session_script`); None when the page does not give it."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
-            origin, entries = await page.evaluate("() => [location.origin, {...sessionStorage}]")
+            origin, entries = await ask(control, "() => [location.origin, {...sessionStorage}]")
     except (PlaywrightError, TimeoutError):
         return None
     return session_script(origin, entries)

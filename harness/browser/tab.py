@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.async_api import BrowserContext, CDPSession, Locator, Page, StorageState
+from playwright.async_api import BrowserContext, CDPSession, Locator, Page, Route, StorageState
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.chromium import Chromium
@@ -19,6 +19,7 @@ from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
 from harness.browser.watch import PageWatch
 from harness.resilience import Clock
+from harness.spec.hosts import Domains
 
 GRACE = 0.05
 """Seconds after its limit at which a picture that Playwright did not end is ended from outside."""
@@ -46,7 +47,7 @@ class Tab:
     unreachable: frozenset[str] = frozenset()
     """Hosts of the project that the browser cannot reach, because it runs elsewhere."""
     controls: dict[Page, CDPSession] = field(default_factory=dict)
-    """The control sessions of pages that were acted on before."""
+    """The control sessions of other pages, which were acted on or read before."""
 
     @classmethod
     async def open(
@@ -81,7 +82,14 @@ class Tab:
     ) -> Tab:
         if request.start is not None:
             await context.clock.set_system_time(request.start)
-        watch = PageWatch(clock, request.on_request_failed)
+        if script := request.first_script:
+            await context.add_init_script(script)
+        if request.cookies:
+            await context.add_cookies(request.cookies)
+        if request.allowed_domains:
+            for template in request.virtual_hosts:
+                await context.route(template.partition("{host}")[0] + "**", gate(request.domains))
+        watch = PageWatch(clock, request.on_request_failed, chromium.pace)
         page = await context.new_page()
         watch.attach(context, page)
         control = await context.new_cdp_session(page)
@@ -93,10 +101,18 @@ class Tab:
 
     async def switch(self, page: Page) -> None:
         """Act on another page of the context from now on. Raises what Playwright raises."""
+        control = await self.control_of(page)
         self.controls[self.page] = self.control
-        control = self.controls.get(page) or await self.context.new_cdp_session(page)
         self.page, self.control = page, control
         self.watch.follow(page)
+
+    async def control_of(self, page: Page) -> CDPSession:
+        """The control session of any page of the context. Raises what Playwright raises."""
+        if page is self.page:
+            return self.control
+        if page not in self.controls:
+            self.controls[page] = await self.context.new_cdp_session(page)
+        return self.controls[page]
 
     async def reopen(self) -> None:
         """Act on a new page of the same context; the one before is given up. Raises what Playwright raises."""
@@ -119,6 +135,17 @@ class Tab:
             return False
         return await answers(self.control, seconds)
 
+    async def silenced(self, seconds: float) -> None:
+        """Stop the scripts of pages that flood the browser with events, for good; and wait until they answer.
+
+        The commands arrive at once, the answers only when the events before them have been read.
+        """
+        controls = {self.control, *self.controls.values()}
+        stops = [each.send("Emulation.setScriptExecutionDisabled", {"value": True}) for each in controls]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*stops, return_exceptions=True)
+
     async def stop_loading(self, seconds: float) -> None:
         """Give up a navigation that does not end; it would hold up whatever comes next."""
         try:
@@ -140,6 +167,22 @@ class Tab:
         if not self.traced:
             self.traced = True
             await self.context.tracing.start(screenshots=True, snapshots=True, sources=False, name=self.raw.name)
+
+
+def gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
+    """A handler of routes that holds back what is for a virtual host which the task may not reach.
+
+    To the network such a host is a server that is allowed. Playwright calls no handler for the target of a redirect:
+    `navigation_failure` sees where a page has come to.
+    """
+
+    async def decide(route: Route) -> None:
+        if domains.allows(route.request.url):
+            await route.fallback()
+        else:
+            await route.abort("blockedbyclient")
+
+    return decide
 
 
 async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
@@ -170,7 +213,9 @@ def context_options(
         "accept_downloads": True,
     }
     if request.allowed_domains:
-        options["proxy"] = {"server": proxy, "bypass": bypass(request.allowed_domains)}
+        options["proxy"] = {"server": proxy, "bypass": bypass(request.domains)}
+    if headers := request.mark.headers(request.world):
+        options["extra_http_headers"] = headers
     if state is not None:
         options["storage_state"] = state
     if har is not None:

@@ -14,11 +14,12 @@ from playwright.async_api import FileChooser, Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.attempt import Attempt
+from harness.browser.isolated import script
 from harness.failure import Effect, Failed, Failure
 from harness.spec.steps import Download, Upload
 
 DOWNLOADS = "downloads"
-_TAKES_FILES = "e => (e.matches('label') ? e.control : e)?.type === 'file'"
+_TAKES_FILES = script("takes_files", "([e]) => (e.matches('label') ? e.control : e)?.type === 'file'")
 
 
 async def upload(attempt: Attempt, step: Upload) -> Mapping[str, Any]:
@@ -41,7 +42,7 @@ async def _takes_files(attempt: Attempt, target: Locator) -> bool:
     answer: list[bool] = []
 
     async def ask(ms: float) -> None:
-        answer.append(await target.evaluate(_TAKES_FILES, timeout=ms))
+        answer.append(await _TAKES_FILES.of_one(target, None, ms / 1000))
 
     await attempt.act(target, ask)
     return answer[0]

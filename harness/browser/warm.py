@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.arguments import BASE
+from harness.browser.arguments import BASE, SEALED
 from harness.browser.certificate import ThrowAwayKey
 from harness.browser.chromium import Chromium, LocalProcess, kill_tree
 from harness.browser.driver import Driver
@@ -36,12 +36,15 @@ Fronts = Callable[[ThrowAwayKey, Mapping[str, int]], TlsFront]
 def wanted(
     settings: BrowserSettings, hosts: Mapping[str, int], executable: Path, environ: Mapping[str, str]
 ) -> dict[str, Any]:
-    """All that a browser depends on when it is started. Raises OSError when the executable is not there."""
+    """All that a browser depends on when it is started. One that is kept sends no UDP.
+
+    Raises OSError when the executable is not there.
+    """
     stat = executable.resolve().stat()
     return {
         "playwright": version("playwright"),
         "executable": [str(executable), stat.st_ino, stat.st_size, stat.st_mtime_ns],
-        "args": [*BASE, *settings.args],
+        "args": [*BASE, *SEALED, *settings.args],
         "headed": settings.headed,
         "hosts": dict(sorted(hosts.items())),
         "environment": {name: value for name, value in sorted(environ.items()) if _seen(name)},
@@ -110,6 +113,11 @@ class Warm:
         except BaseException:
             await front.close()
             raise
+
+    def pass_over(self) -> None:
+        """Say that it is not for a task that needs another browser, when one is kept."""
+        if not self._tried and kept_in(self._folder):
+            self.refusal = _not_it("it is for tasks with allowed_domains")
 
     async def close(self) -> None:
         """Remove what the one that was taken has left, also when its keeper was killed meanwhile.

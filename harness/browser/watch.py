@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from playwright.async_api import BrowserContext, ConsoleMessage, Page, Request, Response, WebError, WebSocket
@@ -12,8 +13,12 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.dialogs import Answer, Dialogs
 from harness.browser.exchange import Exchange, Later
+from harness.browser.flood import Kept, Pace
 from harness.browser.listening import listen
 from harness.browser.main_frame import MainFrame
+from harness.browser.sending import Sending
+from harness.ports import ConsoleLine
+from harness.record import SAFE_METHODS, Sent
 from harness.resilience import Clock
 
 CONSOLE_LINES = 1000
@@ -30,16 +35,22 @@ class Line:
     text: str
     place: str = ""
     failed_url: str | None = None
+    at: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
 
-    def __str__(self) -> str:
-        return f"[{self.level}] {self.text}" + (f" ({self.place})" if self.place else "")
+    def told(self) -> ConsoleLine:
+        return ConsoleLine(self.at, self.level, self.text, self.place)
 
 
 class PageWatch:
     """Listeners of one context, and of the page that is acted on. Bounded: old lines and requests fall out."""
 
-    def __init__(self, clock: Clock, on_request_failed: Callable[[str, str], None] | None) -> None:
+    def __init__(
+        self, clock: Clock, on_request_failed: Callable[[str, str], None] | None, browser: Pace | None = None
+    ) -> None:
+        """`browser` is the pace of the browser's events: those of this context count there too."""
         self._clock = clock
+        self.pace = Pace(clock, browser)
+        """How fast events come: of a page that floods the browser with them, answers come late."""
         self._report = on_request_failed
         self._known: dict[Request, Exchange] = {}
         self._frames: dict[Page, MainFrame] = {}
@@ -47,10 +58,15 @@ class PageWatch:
         self.elsewhere: deque[Exchange] = deque(maxlen=POPUPS)
         """Documents that other pages asked for, the newest of them; of pages that are being opened, too."""
         self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
-        self.lines: deque[Line] = deque(maxlen=CONSOLE_LINES)
-        self.exchanges: deque[Exchange] = deque(maxlen=NETWORK_ENTRIES)
+        self.lines: Kept[Line] = Kept(CONSOLE_LINES)
+        self.exchanges: Kept[Exchange] = Kept(NETWORK_ENTRIES)
         self.requests = 0
         """Sent so far, by all pages."""
+        self.sending = Sending(clock.now)
+        self._sent: dict[Request, Sent] = {}
+        """The requests among `_known` that may tell of a write."""
+        self._bystanders: frozenset[MainFrame] = frozenset()
+        """Pages that were open as the attempt began, and are not acted on."""
 
     def attach(self, context: BrowserContext, page: Page) -> None:
         """Listen. `page` is the one that is acted on; of the others the state is kept."""
@@ -71,10 +87,12 @@ class PageWatch:
         if left.page.is_closed():
             self._frames.pop(left.page, None)
 
-    def begin(self, kind: type | None = None) -> None:
-        """An attempt at a step of this kind begins: what came before is not its doing."""
+    def begin(self, kind: type | None = None, *, looks: bool = False) -> None:
+        """An attempt at a step of this kind begins: what came before is not its doing. `looks`: it only looks."""
         self._current.navigation = None
+        self._bystanders = frozenset(self._frames.values()) - {self._current}
         self._dialogs.begin(kind)
+        self.sending.begin(looks=looks)
 
     def passed(self) -> None:
         """The attempt has passed."""
@@ -135,9 +153,20 @@ class PageWatch:
         await self._current.settled()
 
     def console(self) -> tuple[str, ...]:
-        """The console's lines; a failed request that Chromium itself reported is not said twice."""
+        """The console's lines, as people read them."""
+        return tuple(map(str, self.said()))
+
+    def said(self) -> tuple[ConsoleLine, ...]:
+        """The console's lines; a failed request that Chromium itself reported is not said twice.
+
+        The first one says how many older ones were dropped, if any were.
+        """
         reported = {line.place.rpartition(":")[0] for line in self.lines if line.text.startswith("Failed to load")}
-        return tuple(str(line) for line in self.lines if line.failed_url is None or line.failed_url not in reported)
+        kept = [line.told() for line in self.lines if line.failed_url is None or line.failed_url not in reported]
+        if not self.lines.dropped:
+            return tuple(kept)
+        gap = f"{self.lines.dropped} older lines were dropped: the last {CONSOLE_LINES} are kept"
+        return ConsoleLine(self.lines[0].at, "WARNING", gap), *kept
 
     def _add(self, page: Page) -> MainFrame:
         frame = self._frames[page] = MainFrame(page)
@@ -160,17 +189,37 @@ class PageWatch:
 
     def _on_request(self, request: Request) -> None:
         self.requests += 1
+        self.pace.beat("requests")
         page = self._page_of(request)
         frame = page if page and _is_document(request) else None
         exchange = Exchange(request.url, request.method, self._clock.wall())
-        exchange.redirected = request.redirected_from is not None
         self._remember(request, exchange)
+        if exchange.method not in SAFE_METHODS or frame or _frameless(request):
+            self._leaves(request, exchange, page)
         if frame:
             frame.began(exchange)
         if frame is not self._current and (frame or _frameless(request)):
             self.elsewhere.append(exchange)
         if page:
             page.asked(request)
+
+    def _leaves(self, request: Request, exchange: Exchange, page: MainFrame | None) -> None:
+        """It may tell of a write. What another open page asks for is not the doing of this one's step."""
+        if page in self._bystanders:
+            return
+        safe, whole = exchange.method in SAFE_METHODS, page is None or _is_document(request)
+        before = request.redirected_from
+        sent = self.sending.leaves(
+            exchange.method,
+            exchange.url,
+            page=whole and request.is_navigation_request(),
+            after=self._sent.get(before) if before else None,
+            body=None if safe else request.post_data_buffer,
+        )
+        if sent:
+            self._sent[request] = sent
+            if len(self._sent) > NETWORK_ENTRIES:
+                del self._sent[next(iter(self._sent))]
 
     def _remember(self, request: Request, exchange: Exchange) -> None:
         self.exchanges.append(exchange)
@@ -188,9 +237,12 @@ class PageWatch:
             return None
 
     def _on_response(self, response: Response) -> None:
+        self.pace.beat("answers")
         exchange = self._known.get(response.request)
         if exchange:
             exchange.status, exchange.headers = response.status, Later(lambda: response.headers)
+        if sent := self._sent.get(response.request):
+            self.sending.answered(sent)
 
     def _on_request_finished(self, request: Request) -> None:
         if page := self._page_of(request):
@@ -199,12 +251,15 @@ class PageWatch:
     def _on_request_failed(self, request: Request) -> None:
         text = request.failure or "net::ERR_FAILED"
         exchange, page = self._known.get(request), self._page_of(request)
+        if sent := self._sent.get(request):
+            self.sending.failed(sent, text)
         if exchange:
             exchange.error = text
             if page and _is_document(request):
                 page.failed(exchange)
         if page:
             page.got(request)
+        self.pace.beat("failed requests")
         place = _bounded(request.url)
         self.lines.append(Line("ERROR", f"Failed to load resource: {text} {place}", failed_url=request.url))
         if self._report:
@@ -216,6 +271,7 @@ class PageWatch:
             socket.on("socketerror", lambda text: report(socket.url, text))
 
     def _on_console(self, message: ConsoleMessage) -> None:
+        self.pace.beat("console lines")
         level = "WARNING" if message.type == "warning" else message.type.upper()
         self.lines.append(Line(level, _bounded(message.text), _place(message.location)))
 

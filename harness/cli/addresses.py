@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 
 from harness.settings import Settings
 from harness.spec.advice.domains import named_host
@@ -20,7 +20,7 @@ def address_advice(task: Loaded, settings: Settings) -> Iterator[Problem]:
     """Warnings: URLs of nearly a service's host, hosts without `http://`. Of faults: `harness.faults.places`."""
     if declares_failure(task.spec):
         return
-    hosts = {host.lower(): port for service in settings.services.values() for host, port in service.hosts.items()}
+    hosts = {host for service in settings.services.values() for host in service.declared}
     every = scopes(task.spec)
     for path, step in steps_of(task.spec):
         found = [_url_problem(step, scope, hosts, settings.base_url) for scope in every]
@@ -29,7 +29,7 @@ def address_advice(task: Loaded, settings: Settings) -> Iterator[Problem]:
             yield task.origin.problem((*path, "url"), message, hint=hint, severity="warning")
 
 
-def _url_problem(step: Step, scope: Scope, hosts: Mapping[str, int], base: str | None) -> tuple[str, str] | None:
+def _url_problem(step: Step, scope: Scope, hosts: Collection[str], base: str | None) -> tuple[str, str] | None:
     """What is wrong with the URL that is opened, and what was probably meant."""
     if not isinstance(step, Open | Api):
         return None

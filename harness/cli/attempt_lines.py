@@ -74,7 +74,7 @@ def _once_more(before: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
 
 
 def _line(report: ErrorReport, attempts: Sequence[Mapping[str, Any]]) -> _Line:
-    last = attempts[-1]
+    first, last = attempts[0], attempts[-1]
     index, note = last.get("step_index"), str(last.get("note", ""))
     note, _, went_back = note.partition(_GONE_BACK)
     status = "ok"
@@ -85,8 +85,8 @@ def _line(report: ErrorReport, attempts: Sequence[Mapping[str, Any]]) -> _Line:
     seconds = sum(times) if times else None
     return _Line(
         _place(report, index),
-        str(last.get("act", "")),
-        _target(last),
+        str(first.get("act", "")),
+        target(first) + _instead(first, last),
         status,
         failing,
         seconds,
@@ -117,7 +117,15 @@ def _place(report: ErrorReport, index: Any) -> str:
     return str(index) if total is None or not isinstance(index, int) else place(index, total)
 
 
-def _target(step: Mapping[str, Any]) -> str:
+def _instead(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
+    """What the last attempt did in place of the step as written, in the words of the terminal (reporting/table.py)."""
+    if last.get("act") == first.get("act"):
+        return ""
+    return f" (retried by {'opening' if last.get('act') == 'open' else last.get('act')} {target(last)})"
+
+
+def target(step: Mapping[str, Any]) -> str:
+    """What a step of a kept report works on."""
     found = step.get("url") or step.get("expr") or step.get("selector") or ""
     value = step.get("value")
     return f"{found} = {value!r}" if found and value is not None else str(found or ("" if value is None else value))

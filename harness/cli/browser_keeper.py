@@ -31,6 +31,8 @@ from harness.browser.warm import chosen, wanted
 from harness.cli.kept_browser import Keeper
 from harness.resilience import SystemClock
 from harness.services.identity import Identity
+from harness.services.places import LOGS
+from harness.services.survey import kept_hosts
 from harness.settings import Settings, load_settings
 from harness.warm_offer import FOLDER, OFFER, TEMP, Offer, write_private
 
@@ -116,7 +118,7 @@ class Keeping:
 
     async def _launched(self) -> str:
         """The address at which the browser obeys, or what was said instead."""
-        hosts = {host: port for service in self._settings.services.values() for host, port in service.hosts.items()}
+        hosts = kept_hosts(self._settings.services, self._settings.root / LOGS)
         key, mark = ThrowAwayKey.new(), f"--harness-warm={secrets.token_hex(16)}"
         ports, traces = _free(hosts), self._folder / f"traces-{secrets.token_hex(4)}"
         fits = wanted(self._settings.browser, hosts, self._executable, os.environ)

@@ -44,7 +44,7 @@ def _headline(found: FailedTasks, causes: Sequence[Cause]) -> str:
 def _beside(found: FailedTasks, causes: Sequence[Cause]) -> str:
     """What counts as no failure."""
     unjudged = sum(cause.count for cause in causes if not cause.judged)
-    counts = {"failed as expected": found.expected, "not judged": unjudged}
+    counts = {"passed as declared": found.expected, "not judged": unjudged}
     return "".join(f"; {count} {words}" for words, count in counts.items() if count)
 
 
@@ -68,7 +68,7 @@ def document(found: FailedTasks, causes: Sequence[Cause]) -> Mapping[str, Any]:
         "tasks": found.tasks,
         "failed": sum(cause.count for cause in causes if cause.judged),
         "not_judged": sum(cause.count for cause in causes if not cause.judged),
-        "failed_as_expected": found.expected,
+        "passed_as_declared": found.expected,
         "causes": [_of_cause(cause) for cause in causes],
         "notes": list(found.notes),
     }

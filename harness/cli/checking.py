@@ -17,6 +17,7 @@ from harness.settings import Settings, SettingsError, load_settings
 from harness.spec.advice import advice
 from harness.spec.directory import MEMORY_FILES, TRACE_FILE
 from harness.spec.fault_plan_file import find_fault_plans, idle_patterns, load_fault_plan
+from harness.spec.library import exists
 from harness.spec.load import Loaded, find_tasks, load_file
 from harness.spec.loaded import SPEC_FILE
 from harness.spec.parametrize import expand
@@ -71,7 +72,7 @@ def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None
     inside = _run_inside(loaded)
     found = [_advised(task, problems, projects, strict, inside) for task, problems in read]
     cases = [case for task in loaded for case in expand(task)]
-    suite = _promoted(check_suite(cases), strict)
+    suite = _promoted(check_suite(cases, _elsewhere), strict)
     planned = _promoted((each for file in plans for each in _of_plan(file, projects, cases)), strict)
     problems = (*projects.problems(), *(each for several in found for each in several), *suite, *planned)
     return Checked(tuple(map(file_label, files)), tuple(loaded), problems, tuple(map(file_label, plans)))
@@ -89,6 +90,11 @@ def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[P
     return sorted([*loaded.warnings, *found, *idle], key=_place)
 
 
+def _elsewhere(task: Loaded, name: str) -> bool:
+    """Whether another file of the project has the task that this one depends on."""
+    return exists(name, (task.folder.parent, *filter(None, (project_of(task.folder),))))
+
+
 def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> tuple[Loaded | None, list[Problem]]:
     """The task, unless it is broken, and its problems: in strict mode those that only strict loading finds, too."""
     settings = projects.settings(file.parent)
@@ -98,6 +104,8 @@ def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> t
         known_channels=frozenset(settings.channels) or None,
         needs_steps=needs_steps and settings.chosen_agent in (None, SCRIPTED),
         agents=tuple(settings.agents),
+        defaults=settings.defaults,
+        extra_keys=settings.extra_keys,
     )
     try:
         task = load()
@@ -122,7 +130,14 @@ def _advised(
         return problems
     settings = projects.settings(task.folder)
     limited = replace(task, spec=_as_limited(task.spec, settings))
-    told = [*advice(limited, inner=task.spec.task_id in inside), *address_advice(task, settings)]
+    told = [
+        *advice(
+            limited,
+            inner=task.spec.task_id in inside or settings.memory.channel is not None,
+            virtual_hosts=settings.virtual_hosts,
+        ),
+        *address_advice(task, settings),
+    ]
     told += misplaced(task, projects.project(task.folder))
     return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
 

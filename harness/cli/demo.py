@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.demo_settings import PORT, settings_text
+from harness.cli.demo_settings import PORT, free_ports, settings_text
 
 HEALTH_SECONDS = 3
 
@@ -103,9 +103,9 @@ def _running(port: int) -> dict[str, int] | None:
 
 def _welcome(hosts: dict[str, int], headline: str) -> str:
     places = "\n".join(f"  {host:12} http://127.0.0.1:{port}/" for host, port in hosts.items())
-    settings = f"# pyproject.toml\n{settings_text(hosts)}"
+    settings = f"# pyproject.toml\n{settings_text(free_ports())}"
     return (
         f"{headline} (bank: demo / demo-pass):\n{places}\n\n"
         f"A task to try, in an empty folder:\n\n{TASK}\n{settings}\n"
-        "Run it with: pytest first.task.yaml    (the sites are started by themselves, or reused)"
+        "Run it with: pytest first.task.yaml    (a run starts sites of its own, on free ports, and ends them)"
     )

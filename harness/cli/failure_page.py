@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.cli.attempt_lines import attempt_lines, choosing
+from harness.cli.attempt_lines import attempt_lines, choosing, target
 from harness.cli.kept import Kept, when
 from harness.fault_report import after_faults
 from harness.report import ErrorReport
-from harness.reporting.console import shown_value
+from harness.reporting.console import CRITERION, shown_value
 from harness.reporting.names import shown_path
-from harness.reporting.table import numbered, place
+from harness.reporting.table import numbered, place, shortened
 from harness.reporting.visible import visible
 
 
@@ -21,10 +21,19 @@ def page(kept: Kept, width: int) -> str:
 
 
 def headline(report: ErrorReport) -> str:
-    """`T-1 failed: STEP_TIMEOUT (timeout_step) at step 4 (of 0-22)`."""
-    kind = report.code if report.error_type == "unknown" else f"{report.code} ({report.error_type})"
+    """`T-1 failed: STEP_TIMEOUT at step 4 (of 0-22)`, in the words of the terminal's report of a run."""
+    what = (report.context.model_extra or {}).get("criterion") or _step(report)
+    named = f": {shortened(str(what), CRITERION)}" if what else ""
     expected = ", as the task expects" if report.expected else ""
-    return f"{report.task_id} {report.final_state}: {kind} {_where(report)}{after_faults(report.faults)}{expected}"
+    why = f"{report.code} {_where(report)}{after_faults(report.faults)}{named}"
+    return f"{report.task_id} {report.final_state}: {why}{expected}"
+
+
+def _step(report: ErrorReport) -> str:
+    """The step that failed, as written."""
+    if not report.step or report.code in ("INCOMPLETE", "WORKER_CRASHED") or choosing(report):
+        return ""
+    return f"{report.step.get('act', '')} {target(report.step)}".strip()
 
 
 def _where(report: ErrorReport) -> str:
@@ -109,6 +118,10 @@ def _files(kept: Kept) -> Iterator[str]:
         name, status = str(entry.get("name", "")), str(entry.get("status", ""))
         size = _size(entry.get("bytes")) if status == "taken" else f"{status}: {entry.get('reason', '')}"
         yield f"    {name:<22} {size}"
+    again = kept.manifest.get("retrace")
+    if isinstance(again, dict) and again.get("trace"):
+        ended = "passed" if again.get("passed") else f"failed with {again.get('code')}"
+        yield f"    {again['trace']!s:<22} the full trace of a second run (--task-retrace), which {ended}"
 
 
 def _entries(found: Any) -> list[Mapping[str, Any]]:

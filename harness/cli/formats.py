@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -12,7 +12,10 @@ import typer
 
 from harness.cli.checking import Checked
 from harness.reporting.workflow_commands import workflow_command
-from harness.spec.problems import Problem
+from harness.spec.problems import UNKNOWN, Problem
+
+PLACES = 3
+"""How many places of the same problem are named beside the first."""
 
 
 class Format(StrEnum):
@@ -29,12 +32,30 @@ def show(checked: Checked, form: Format) -> None:
 
 
 def _text(checked: Checked) -> None:
-    """Where nothing could be looked at, that is said on stderr."""
-    for problem in checked.problems:
-        shown = f"warning: {problem}" if problem.severity == "warning" else str(problem)
-        typer.echo(shown, err=not checked.looked_at)
+    """Errors come last, where they are seen. Where nothing could be looked at, that is said on stderr."""
+    for severity in ("warning", "error"):
+        for problems in _alike([each for each in checked.problems if each.severity == severity]):
+            typer.echo("\n".join([f"{severity}: {problems[0]}", *_elsewhere(problems[1:])]), err=not checked.looked_at)
     if checked.looked_at:
         typer.echo(_summary(checked))
+
+
+def _alike(problems: Sequence[Problem]) -> Iterable[list[Problem]]:
+    """Problems that are told once: all warnings that say the same of the same key, and all of one unknown key."""
+    groups: dict[Problem, list[Problem]] = {}
+    for problem in problems:
+        once = problem.severity == "warning" or problem.message.startswith(UNKNOWN)
+        same = replace(problem, file="", line=None, column=None) if once else problem
+        groups.setdefault(same, []).append(problem)
+    return groups.values()
+
+
+def _elsewhere(others: Sequence[Problem]) -> Iterator[str]:
+    """Where else the same is wrong: how often, and the first few places."""
+    if others:
+        times = "once more" if len(others) == 1 else f"{len(others)} times more"
+        more = f" and {len(others) - PLACES} more" if len(others) > PLACES else ""
+        yield f"  {times}: {', '.join(each.place for each in others[:PLACES])}{more}"
 
 
 def _github(checked: Checked) -> None:

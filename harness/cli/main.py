@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.chaos import chaos
+from harness.cli.circuits import circuits
 from harness.cli.dashboard import dashboard
 from harness.cli.demo import demo
 from harness.cli.ending import Commands
@@ -56,6 +57,7 @@ app.command()(report)
 app.command()(dashboard)
 app.command()(demo)
 app.command()(merge)
+app.command()(circuits)
 app.add_typer(history, name="history")
 app.add_typer(services, name="services")
 

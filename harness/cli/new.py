@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from harness.cli.demo_settings import settings_text, usual_ports
+from harness.cli.demo_settings import ISOLATION, free_ports, settings_text
 from harness.cli.ending import fail
 from harness.cli.project import project_of, settings_at
 from harness.cli.scaffold import demo_task, site_task
@@ -22,6 +22,7 @@ from harness.spec.load import find_tasks, load_file
 from harness.spec.problems import SpecError
 
 SCHEMA = Path("schemas", "task_spec.schema.json")
+_OWN_TABLE = re.compile(r"^\[tool\.harness\][ \t]*(?:#.*)?\n", re.MULTILINE)
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]|\.(?!\.))*(?<!\.)")
 _HOST = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 _LONGEST = 100
@@ -109,7 +110,13 @@ def _missing_demo() -> tuple[Path, str] | None:
     if any("shop.local" in service.hosts for service in settings.services.values()):
         return None
     place = (project_of(Path.cwd()) or Path.cwd()) / "pyproject.toml"
-    return place, settings_text(usual_ports(), channel="env" not in settings.channels)
+    bare = settings.isolation is None and not settings.channels and not _has_table(place)
+    return place, settings_text(free_ports(), channel="env" not in settings.channels, isolation=bare)
+
+
+def _has_table(place: Path) -> bool:
+    """Whether `[tool.harness]` stands there by itself; a second one would be no TOML."""
+    return place.exists() and _OWN_TABLE.search(place.read_text("utf-8")) is not None
 
 
 def _settings() -> Settings:
@@ -117,6 +124,15 @@ def _settings() -> Settings:
         return settings_at(Path.cwd())
     except SettingsError as error:
         fail(str(error))
+
+
+def _isolated(text: str) -> str:
+    """With the isolation of the demo sites in a `[tool.harness]` that stands there and declares none, nor channels."""
+    if re.search(r"^isolation\s*=|^\[tool\.harness\.channels\.", text, re.MULTILINE):
+        return text
+    return re.sub(
+        r"^\[tool\.harness\][ \t]*(?:#.*)?\n", lambda found: f"{found[0]}{ISOLATION}\n", text, count=1, flags=re.M
+    )
 
 
 def _append(place: Path, settings: str) -> None:
@@ -127,5 +143,5 @@ def _append(place: Path, settings: str) -> None:
         tomllib.loads(before + gap + settings)
     except tomllib.TOMLDecodeError as error:
         fail(f"cannot add the demo sites to {shown_path(place)}: {error}; add them by hand:\n\n{settings}")
-    place.write_text(before + gap + settings, "utf-8")
+    place.write_text(_isolated(before) + gap + settings, "utf-8")
     typer.echo(f"added the demo sites to {shown_path(place)}")

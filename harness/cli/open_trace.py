@@ -6,18 +6,23 @@ import contextlib
 import os
 import sys
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli.chosen_failure import LAST, Artifacts, Run, the_failure
+from harness.cli.chosen_failure import LAST, Artifacts, Run, artifacts_root, the_failure
 from harness.cli.ending import fail
-from harness.cli.kept import Kept
-from harness.reporting.names import shown_path
+from harness.cli.kept import Kept, cases_of, is_kept, latest, named
+from harness.cli.project import settings_at
+from harness.reporting.history import LAST_RUN, load_last_run
+from harness.reporting.names import inside, shown_path
+from harness.reporting.task_record import TaskRecord
 
-TRACE = "trace.zip"
+TRACE, FULL_TRACE = "trace.zip", "trace_full.zip"
+KEPT = ".kept"
+"""Under the artifacts: what tasks that passed have left, the trace of `--task-tracing on` among it."""
 
 
 def open_trace(
@@ -32,9 +37,11 @@ def open_trace(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Of 127.0.0.1; 0: a free one.")] = 0,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only say the address; open no window.")] = False,
 ) -> None:
-    """Open the trace of a failed task in Playwright's trace viewer, offline; Ctrl-C ends.
+    """Open the trace of a task in Playwright's trace viewer, offline; Ctrl-C ends.
 
     Without a task it is the one of the last run that failed last; `last` says so too, here and in show and replay.
+    A task that passed has a trace after `pytest --task-tracing on`. Where `--task-retrace` has left a full trace, that
+    is the one that is opened.
     The viewer is served on this machine alone, and your browser is shown the address where there is a desktop;
     elsewhere open the address that is printed, through a tunnel if need be.
 
@@ -62,10 +69,35 @@ def _trace(task: str, run: str | None, artifacts: Path | None) -> Path:
     path = Path(task)
     if path.suffix == ".zip" and path.is_file():
         return path
+    if run is None and not is_kept(path) and (passed := _of_passed(task, artifacts or artifacts_root())):
+        return passed
     kept = the_failure(task, run, artifacts, "harness open")
-    if not (kept.folder / TRACE).is_file():
+    full = kept.folder / FULL_TRACE
+    if not full.is_file() and not (kept.folder / TRACE).is_file():
         fail(no_trace(kept))
-    return kept.folder / TRACE
+    return full if full.is_file() else kept.folder / TRACE
+
+
+def _of_passed(task: str, root: Path) -> Path | None:
+    """The trace of a task that passed in its last run; without one, how to get one ends the command."""
+    if task == LAST or named(latest(root), task) or cases_of(latest(root), task):
+        return None  # its last run failed
+    trace = root / KEPT / task / TRACE
+    if trace.is_file() and inside(root / KEPT, trace):
+        return trace
+    record = next((each for each in _last_records() if task in (each.task_id, each.key)), None)
+    if record is not None and record.final_state in ("completed", "partial_success"):
+        fail(f"{task} passed, and no trace of it was kept; `pytest --task-tracing on` keeps one of each task")
+    return None
+
+
+def _last_records() -> Sequence[TaskRecord]:
+    """Those of the last run; none where it left no record."""
+    try:
+        found = load_last_run(settings_at(Path.cwd()).root / LAST_RUN)
+    except ValueError:
+        return ()
+    return found.results if found else ()
 
 
 def no_trace(kept: Kept) -> str:
@@ -75,7 +107,8 @@ def no_trace(kept: Kept) -> str:
     reason = next((str(each.get("reason", "")) for each in found if each.get("name") == TRACE), "")
     why = f" ({reason})" if reason else ""
     return (
-        f"{shown_path(kept.folder)} has no {TRACE}{why}; `pytest --recording full` records one from the first step on"
+        f"{shown_path(kept.folder)} has no {TRACE}{why}; "
+        "`pytest --task-recording full` records one from the first step on"
     )
 
 

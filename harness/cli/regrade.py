@@ -14,6 +14,7 @@ import typer
 from harness.cli.ending import fail
 from harness.cli.project import project_of, settings_at
 from harness.settings import SettingsError
+from harness.spec.defaults import Defaults
 from harness.spec.problems import SpecError
 
 if TYPE_CHECKING:
@@ -106,8 +107,16 @@ def _tasks(specs: Sequence[Path] | None, places: Sequence[Path]) -> Tasks:
 
     if not specs:
         projects = (project_of(place) for place in places)
-        return OwnTasks(list(dict.fromkeys([Path.cwd(), *filter(None, projects)])))
+        return OwnTasks(list(dict.fromkeys([Path.cwd(), *filter(None, projects)])), _defaults)
     try:
-        return NamedTasks(specs)
+        return NamedTasks(specs, _defaults)
     except SpecError as error:
+        fail(str(error))
+
+
+def _defaults(file: Path) -> Sequence[Defaults]:
+    """What the project of a task file says for its tasks."""
+    try:
+        return settings_at(file.parent).defaults
+    except SettingsError as error:
         fail(str(error))

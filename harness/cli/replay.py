@@ -6,10 +6,9 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -57,18 +56,17 @@ def replay(
 
     kept = the_failure(task, run, artifacts, "harness replay")
     settings = _settings(headed)
-    run_id = new_run_id(datetime.now(UTC), os.getpid())
-    plan = plan_of(kept, settings, run_id)
+    plan = plan_of(kept, settings, run_id := new_run_id(datetime.now(UTC), os.getpid()))
     index = stop_index(kept, plan, step)
     _announce(plan, index, settings, yes)
-    held, pause = None if yes else HeldBack(own_hosts(settings)), _Pause(headed, place(plan, index))
+    redactor = Redactor.of(settings, plan.secrets)
+    held, pause = None if yes else HeldBack(own_hosts(settings)), _Pause(headed, place(plan, index), redactor)
     try:
         result, stopped = replayed(plan, settings, run_id, index, pause, held)
     except (ValueError, OSError) as error:
         fail(str(error))
-    _tell_held_back(held, plan)
-    document = _document(result, plan, index, stopped) if as_json else None
-    _tell(result, plan, stopped) if document is None else typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    _tell_held_back(held, redactor)
+    _tell(result, stopped, redactor) if not as_json else typer.echo(_document(result, index, stopped, redactor))
     if not stopped:
         raise typer.Exit(1)
 
@@ -103,13 +101,15 @@ def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
 class _Pause:
     """Where the task stops: a person may look round."""
 
-    def __init__(self, headed: bool, place: str) -> None:
+    def __init__(self, headed: bool, place: str, redactor: Redactor) -> None:
         self._headed = headed
+        self._redactor = redactor
         self._place = place
 
     def __call__(self, address: str) -> None:
         """Until Enter, Ctrl-C, or the end of the input."""
-        typer.echo(printable(f"stopped before {self._place}, at {address or 'no page'}"), err=True)
+        where = self._redactor.text(address) or "no page"
+        typer.echo(printable(f"stopped before {self._place}, at {where}"), err=True)
         if not self._headed:
             return
         typer.echo("the window is yours; Enter (or Ctrl-C) ends", err=True)
@@ -119,8 +119,7 @@ class _Pause:
             typer.echo("", err=True)
 
 
-def _tell_held_back(held: HeldBack | None, plan: Plan) -> None:
-    redactor = Redactor(plan.secrets)
+def _tell_held_back(held: HeldBack | None, redactor: Redactor) -> None:
     for request in held.found if held else ():
         shown = printable(redactor.text(request))
         typer.echo(f"not sent: {shown}: not served by this project; --yes sends it", err=True)
@@ -129,11 +128,11 @@ def _tell_held_back(held: HeldBack | None, plan: Plan) -> None:
         typer.echo(f"sent all the same: {shown}: a redirect led there, which cannot be held back", err=True)
 
 
-def _tell(result: TaskResult, plan: Plan, stopped: bool) -> None:
+def _tell(result: TaskResult, stopped: bool, redactor: Redactor) -> None:
     if not stopped:
         failure = result.failure
         why = f"{failure.code} at step {result.failed_index}: {failure.message}" if failure else result.final_state
-        typer.echo(printable(Redactor(plan.secrets).text(f"it ended before it came there: {why}")))
+        typer.echo(printable(redactor.text(f"it ended before it came there: {why}")))
     if result.artifacts is None:
         return
     folder, picture = shlex.quote(shown_path(result.artifacts)), result.artifacts / "screenshot.png"
@@ -141,11 +140,11 @@ def _tell(result: TaskResult, plan: Plan, stopped: bool) -> None:
     typer.echo(f"more: harness show {folder}; harness open {folder}")
 
 
-def _document(result: TaskResult, plan: Plan, index: int, stopped: bool) -> Mapping[str, Any]:
-    context, redactor = result.error.context if result.error else None, Redactor(plan.secrets)
+def _document(result: TaskResult, index: int, stopped: bool, redactor: Redactor) -> str:
+    context = result.error.context if result.error else None
     failure = None if stopped or result.failure is None else result.failure
     why = failure and {"code": failure.code, "step_index": result.failed_index, "message": failure.message}
-    return {
+    document = {
         "task_id": result.task_id,
         "step_index": index,
         "stopped": stopped,
@@ -154,3 +153,4 @@ def _document(result: TaskResult, plan: Plan, index: int, stopped: bool) -> Mapp
         "screenshot": context.screenshot_id if context else None,
         "failure": redactor.json(why),
     }
+    return json.dumps(document, indent=2, ensure_ascii=False)

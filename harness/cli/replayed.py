@@ -30,7 +30,7 @@ LONGEST = 100
 def plan_of(kept: Kept, settings: Settings, run_id: str) -> Plan:
     """Of the task as its file says now. Ends the command when there is none, or when an agent chooses its steps."""
     try:
-        task = _task(kept, settings.root)
+        task = _task(kept, settings)
         plan = compile_plan(task, settings=settings, run_id=run_id)
     except SpecError as error:
         fail(str(error))
@@ -39,13 +39,13 @@ def plan_of(kept: Kept, settings: Settings, run_id: str) -> Plan:
     return replace(plan, world=f"{run_id}.{plan.key}")  # its own, also where its episode shares one
 
 
-def _task(kept: Kept, root: Path) -> Loaded:
-    report = kept.report
+def _task(kept: Kept, settings: Settings) -> Loaded:
+    report, root = kept.report, settings.root
     places = [place for place in (Path(report.source), root / report.source) if _is_task_file(place, root)]
     if not places:
         named = report.source or "its report names none"
         fail(printable(f"the file of {report.task_id} is not here: {named}; a task file of the project is meant"))
-    cases = expand(load_file(places[0], needs_steps=False))
+    cases = expand(load_file(places[0], needs_steps=False, defaults=settings.defaults))
     found = next((case for case in cases if case.spec.task_id == report.task_id), None)
     if found is None:
         fail(f"{shown_path(places[0])} has no task {report.task_id!r} any more")

@@ -16,7 +16,8 @@ from harness.spec.load import find_tasks
 DEFAULT = "tasks"
 _PATH_OPTIONS = frozenset({
     "--alluredir", "--basetemp", "--browser-executable", "--confcutdir", "--deselect", "--faults", "--ignore",
-    "--junit-xml", "--junitxml", "--log-file", "--output", "--rootdir", "--task-artifacts",
+    "--junit-xml", "--junitxml", "--log-file", "--output", "--rootdir", "--summary", "--task-artifacts",
+    "--task-browser-executable", "--task-faults", "--task-summary",
 })  # fmt: skip
 """Of pytest and its plugins."""
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}

@@ -19,6 +19,7 @@ allowed_domains: [@HOST@] # nothing is sent to any other host
 # Limits in seconds: the whole task, its recovery included, and one attempt of one step.
 timeout: 60
 step_timeout: 10
+expect_timeout: 5 # an assert and a success criterion wait so long until they hold
 
 # What to try when something fails. What is left out has a default; `harness explain` lists what can fail.
 error_recovery:
@@ -26,7 +27,6 @@ error_recovery:
   on_network_error: {strategy: exponential_backoff, max_retries: 3, retry_delay_ms: 500}
 """
 _TAIL = """\
-  on_assertion_fail: {strategy: retry_after_wait, wait_before_retry_seconds: 2} # some states come late
 
 # Before these steps (the first is 0) the state is saved: recovery can go back to it.
 checkpoints: [@CHECKPOINT@]

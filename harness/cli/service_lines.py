@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -38,8 +37,7 @@ def _keeper(found: Found) -> str:
 
 def document(found: Found) -> dict[str, Any]:
     """The same as plain JSON."""
-    hosts: Mapping[str, int] = dict(found.hosts)
-    return {**asdict(found), "hosts": hosts, "state": str(found.state), "log": str(found.log)}
+    return {**asdict(found), "hosts": dict(found.hosts), "state": str(found.state), "log": str(found.log)}
 
 
 def duration(seconds: float) -> str:

@@ -74,7 +74,7 @@ def start(
     Example: harness services start --persist
     """
     if browser is not None and not persist:
-        fail("--browser and --no-browser say what --persist keeps: give it, too")
+        fail("--browser and --no-browser only work together with --persist")
     if browser and names:
         fail("a browser is kept for all services, not for some: name none, or leave --browser out")
     chosen = chosen_services(names)
@@ -108,7 +108,7 @@ def stop(names: Names = None, as_json: AsJson = False) -> None:
         typer.echo(json.dumps({"stopped": [name for name, was in ended.items() if was]}))
         return
     for name, was in ended.items():
-        typer.echo(f"{name}: {'stopped' if was else 'not kept by `start --persist`, left as it is'}")
+        typer.echo(f"{name}: {'stopped' if was else 'not started with `start --persist`, so it was not stopped'}")
     if kept:
         typer.echo("browser: stopped")
 
@@ -203,7 +203,7 @@ def _problem(keeping: Keeping, kept: Persisted) -> str:
 
 def _attend(chosen: Chosen, as_json: bool) -> None:
     """Keep them in this process."""
-    services = Services(chosen.settings, root=chosen.root, logs=chosen.logs, clock=SystemClock())
+    services = Services(chosen.settings, root=chosen.root, logs=chosen.logs, clock=SystemClock(), kept=True)
 
     def announce() -> None:
         lines_ = json.dumps({"services": services.status()}) if as_json else "\n".join(services.status())

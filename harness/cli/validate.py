@@ -15,7 +15,10 @@ def validate(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders that hold some.")],
     strict: Annotated[bool, typer.Option(help="Warnings are errors, and specs/003's `required` holds.")] = False,
     agent: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who will choose the steps of tasks that have none.")
+        str | None,
+        typer.Option(
+            "--agent", "--task-agent", metavar="NAME", help="Who will choose the steps of tasks that have none."
+        ),
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="How problems are shown.")] = Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.checking import check_paths
+from harness.cli.checking import Checked, check_paths
 from harness.cli.ending import fail
 from harness.cli.project import project_of
 from harness.plan import new_run_id
@@ -31,29 +31,45 @@ def run_verify(
 ) -> None:
     """Run each task with no steps at all (it must not pass), then as written (it must do what it declares).
 
+    Nothing is done on a blank page, and once more on the first page that the task opens.
     Tasks run after what they depend on, and after those of their episode that pytest runs earlier.
     A success criterion that holds before anything is done is named: it proves nothing of the steps.
-    Of a task whose steps an agent chooses, only doing nothing is tried. Exit code 1 when a task is not sound.
+    Of a task whose steps an agent chooses, only doing nothing is tried.
+    Exit code 1 when a task is not sound, or a file does not load; the other files are tried all the same.
 
     Example: harness verify tasks/
     """
     checked = check_paths(paths, strict=False, needs_steps=False)
-    if checked.broken or not checked.loaded:
-        for problem in checked.problems:
-            if problem.severity == "error":
-                typer.echo(str(problem), err=True)
-        fail("nothing was run: mend these files first" if checked.loaded else "there is nothing to verify")
-    tasks = [case for task in checked.loaded for case in expand(task)]
+    tasks = [case for task in _whole(checked) for case in expand(task)]
     verdicts = _verified(tasks, checked.loaded[0].folder, told_on_stderr=as_json)
     unsound = sum(not verdict.sound for verdict in verdicts)
     typer.echo(f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}, {len(tasks) - unsound} sound", err=as_json)
+    if skipped := [f"{task.spec.task_id} ({task.spec.own.skip})" for task in checked.loaded if task.spec.own.skip]:
+        typer.echo(f"{len(skipped)} skipped: {', '.join(skipped)}", err=as_json)
+    if broken := sorted(checked.broken):
+        typer.echo(f"{len(broken)} with errors, not tried: {', '.join(broken)}", err=as_json)
     if left := sum(not task.spec.steps for task in tasks):
         typer.echo(f"{left} without steps: what an agent would do there was not tried", err=as_json)
     if as_json:
         found = [{**asdict(verdict), "sound": verdict.sound} for verdict in verdicts]
-        typer.echo(json.dumps({"tasks": found, "unsound": unsound, "without_steps": left}, indent=2))
-    if unsound:
+        typer.echo(json.dumps({"tasks": found, "unsound": unsound, "without_steps": left, "broken": broken}, indent=2))
+    if unsound or broken:
         raise typer.Exit(1)
+
+
+def _whole(checked: Checked) -> list[Loaded]:
+    """The tasks that can be tried; errors of the others are told."""
+    for problem in checked.problems:
+        if problem.severity == "error":
+            typer.echo(f"error: {problem}", err=True)
+    whole = [task for task in checked.loaded if task.source not in checked.broken]
+    if not whole or checked.broken - {*checked.files}:  # settings that cannot be read are everybody's
+        fail(
+            "nothing was run: mend these files first"
+            if checked.files and checked.broken
+            else "there is nothing to verify"
+        )
+    return [task for task in whole if not task.spec.own.skip]
 
 
 def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool) -> list[Verdict]:
@@ -87,5 +103,8 @@ def _lines(verdict: Verdict) -> Iterator[str]:
         more = f"; harness show {shlex.quote(verdict.kept)}" if verdict.kept else ""
         yield f"  as written: {verdict.wrong}{more}"
     if verdict.hollow:
-        yield "  with no steps: it passes; it tests nothing"
+        how = "with its first page opened and nothing done there" if verdict.idle_there else "with no steps"
+        yield f"  {how}: it passes; it tests nothing"
+    there = verdict.idle_there
+    yield from (f"  holds on the first page, before anything is done there: {criterion}" for criterion in there)
     yield from (f"  holds before anything is done: {criterion}" for criterion in verdict.idle)

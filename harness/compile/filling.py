@@ -125,7 +125,7 @@ class Filling:
         """The spec with everything interpolated that is read from it while the task runs."""
         changed: dict[str, Any] = {"inputs": self.scope.inputs, "persona": self.scope.persona}
         changed["goal"] = self.text(self.spec.goal)
-        for name in ("memory", "expected_memory"):
+        for name in ("memory", "expected_memory", "page_values"):
             changed[name] = interpolate(getattr(self.spec, name), self.scope)
         changed["state_bindings"] = {self.text(key): self._bound(at) for key, at in self.spec.state_bindings.items()}
         if self.spec.budget.max_seconds is not None:

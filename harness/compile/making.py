@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.compile.filling import Filling
 from harness.compile.planned import planned, plans_of, secrets_of
-from harness.compile.rules import rulebook
+from harness.compile.rules import recovers, rulebook
 from harness.criteria import Criterion
 from harness.plan import Plan
 from harness.settings import Settings
@@ -50,7 +50,9 @@ def compile_plan(
     """
     spec, origin, here = _taken_apart(task, source)
     folder = folder or here
-    work = _Work(settings, run_id, os.environ if environ is None else environ, find or neighbours(folder))
+    work = _Work(
+        settings, run_id, os.environ if environ is None else environ, find or neighbours(folder, settings.defaults)
+    )
     return work.plan(spec, origin, folder, key or slug(spec.task_id), source or origin.file, agent)
 
 
@@ -100,8 +102,8 @@ class _Work:
             source=source,
             start=datetime.fromisoformat(spec.time) if spec.time else None,
             scoring=filling.scoring(),
-            relaxed=_relaxed(spec, filling),
-            alternative=_alternative(spec, filling, inner),
+            relaxed=_relaxed(spec, filling) if recovers(settings, environ) else (),
+            alternative=_alternative(spec, filling, inner) if recovers(settings, environ) else None,
             repairs=filling.repairs(lambda path, name: inner.other(filling, path, name)),
             base_url=settings.base_url,
             agent=None if played else agent,
@@ -111,7 +113,7 @@ class _Work:
             timeout_scale=settings.timeout_scale,
         )
         _refuse([*filling.problems, *check_steps(plan.steps, origin, folder, hide)], hide)
-        return plan
+        return replace(plan, origin=origin)
 
     def _problems(self, spec: TaskSpec, origin: Origin, folder: Path, played: bool) -> list[Problem]:
         """`played`: the steps of the file are played back, so that there have to be some."""

@@ -1,4 +1,4 @@
-"""The faults of `--faults` that strike a task, made ready like its own."""
+"""The faults of `--task-faults` that strike a task, made ready like its own."""
 
 from __future__ import annotations
 

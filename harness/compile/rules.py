@@ -1,4 +1,4 @@
-"""The task's rules as this run has them: `--no-recovery`, `--no-heal`, `--timeout-scale`."""
+"""The task's rules as this run has them: `--task-no-recovery`, `--task-no-heal`, `--task-timeout-scale`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rulebook(rules: Rulebook, settings: Settings, environ: Mapping[str, str], te
 
 
 def recovers(settings: Settings, environ: Mapping[str, str]) -> bool:
-    """Whether anything is tried again: neither `--no-recovery` nor RESILIENCE_ENABLED=false (specs/004, FAQ)."""
+    """Whether anything is tried again: neither `--task-no-recovery` nor RESILIENCE_ENABLED=false (specs/004, FAQ)."""
     return settings.recovery and environ.get("RESILIENCE_ENABLED", "true").lower() not in OFF
 
 

@@ -4,7 +4,7 @@ from harness.criteria.assignment import assign
 from harness.criteria.criterion import Criterion, ValueExpression
 from harness.criteria.differences import difference
 from harness.criteria.errors import CriterionError
-from harness.criteria.evaluation import evaluate, evaluate_value
+from harness.criteria.evaluation import evaluate, evaluate_value, pauses
 from harness.criteria.memory import memory_lookup
 from harness.criteria.parser import parse, parse_value
 from harness.criteria.paths import PathError, lookup
@@ -35,4 +35,5 @@ __all__ = [
     "memory_lookup",
     "parse",
     "parse_value",
+    "pauses",
 ]

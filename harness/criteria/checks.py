@@ -19,10 +19,11 @@ async def check(condition: Compare | Test, reads: Pass) -> Finding:
     left, right = await read(subject, reads), await read(wanted, reads)
     holds, note = judge(operator, left, right, reads.patience)
     fact = _fact(subject, left)
+    explained = bool(note) or not (left.matches and right.matches)
     if not holds:
         fact += f", expected {_EXPECTED.get(operator, operator + ' ')}{_expectation(wanted, right)}"
         fact += f" ({note})" if note and note not in fact else ""
-    return Finding(holds, condition.source, right.json, left.json, fact, differs=operator == "==")
+    return Finding(holds, condition.source, right.json, left.json, fact, operator == "==", plain=not explained)
 
 
 def _fact(subject: Value, operand: Operand) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.criteria.syntax import Condition, Read, Stable, Value, Within, walk
+from harness.criteria.syntax import Condition, Every, Read, Stable, Value, Within, walk
 from harness.criteria.vocabulary import MEMORY_FUNCTIONS, SELECTOR_FUNCTIONS
 
 
@@ -47,6 +47,25 @@ class Criterion(_Expression):
     """Something that holds or does not."""
 
     tree: Condition = field(repr=False)
+
+    @property
+    def instant(self) -> tuple[str, ...]:
+        """What of it speaks of one moment, as criteria of their own; empty when nothing does.
+
+        WITHIN, EVENTUALLY and STABLE speak of a stretch of time that is over when they are settled. Of ALL the other
+        parts are left; ANY and NOT that hold such a part are settled with it.
+        """
+        return tuple(part.source for part in _instant(self.tree))
+
+    def holds_part(self, expression: str) -> bool:
+        """Whether a part of it, or all of it, is written so."""
+        return any(node.source == expression for node in walk(self.tree))
+
+
+def _instant(condition: Condition) -> list[Condition]:
+    if not any(isinstance(node, Within | Stable) for node in walk(condition)):
+        return [condition]
+    return [left for part in condition.parts for left in _instant(part)] if isinstance(condition, Every) else []
 
 
 @dataclass(frozen=True, slots=True)

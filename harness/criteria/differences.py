@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from difflib import unified_diff
 from itertools import islice
@@ -13,6 +14,8 @@ SHORT = 60
 WIDTH = 80
 MOST_LINES = 400
 SHOWN_LINES = 40
+_ADDRESS = re.compile(r"://|[?#&][^\s=]{1,80}=")
+"""What an address has, and few other texts."""
 
 
 def difference(expected: Json, actual: Json) -> str:
@@ -35,4 +38,10 @@ def _lines(value: Json) -> list[str]:
 
 def _wrapped(text: str) -> list[str]:
     head = text[: WIDTH * MOST_LINES]
-    return [piece for line in head.splitlines() for piece in textwrap.wrap(line, WIDTH, drop_whitespace=False) or [""]]
+    return [piece for line in head.splitlines() for piece in _pieces(line) or [""]]
+
+
+def _pieces(line: str) -> list[str]:
+    """At most WIDTH letters each. An address stays whole: one that is broken cannot be copied, nor redacted."""
+    breaks = not _ADDRESS.search(line)
+    return textwrap.wrap(line, WIDTH, drop_whitespace=False, break_long_words=breaks, break_on_hyphens=breaks)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from harness.criteria.criterion import Criterion, ValueExpression
 from harness.criteria.differences import difference
 from harness.criteria.monitors import Pending, monitor
 from harness.criteria.patterns import Patience
 from harness.criteria.reading import read
 from harness.criteria.sources import Pass, Sources
-from harness.criteria.syntax import Json
+from harness.criteria.syntax import Json, Within
 from harness.criteria.verdict import Explanation, Finding, Verdict
 from harness.resilience import Clock, Deadline
 
@@ -17,17 +20,29 @@ LONGEST_PAUSE = 0.25
 SHORTEST_PAUSE = 0.001
 
 
-async def evaluate(criterion: Criterion, sources: Sources, clock: Clock, deadline: Deadline) -> Verdict:
-    """Whether the criterion holds. Every look reads afresh; what a source raises passes through."""
-    watched = monitor(criterion.tree, deadline.at)
-    pause = FIRST_PAUSE
-    patience = Patience()
-    standing = await watched.look(Pass(sources, patience), clock.now())
+async def evaluate(
+    criterion: Criterion, sources: Sources, clock: Clock, deadline: Deadline, *, expect: float = 0.0
+) -> Verdict:
+    """Whether the criterion holds. Every look reads afresh; what a source raises passes through.
+
+    `expect`: seconds that are waited for it to hold. A criterion that says itself how it waits goes by its own words.
+    """
+    tree = criterion.tree if criterion.waits or not expect else Within(expect, criterion.tree)
+    watched = monitor(tree, deadline.at)
+    waits, patience = pauses(), Patience()
+    standing = first = await watched.look(Pass(sources, patience), clock.now())
     while isinstance(standing, Pending):
-        await clock.sleep(max(SHORTEST_PAUSE, min(pause, standing.until - clock.now())))
-        pause = min(pause * 1.5, LONGEST_PAUSE)
+        await clock.sleep(max(SHORTEST_PAUSE, min(next(waits), standing.until - clock.now())))
         standing = await watched.look(Pass(sources, patience), clock.now())
-    return _verdict(standing)
+    return replace(_verdict(standing), waited=isinstance(first, Pending))
+
+
+def pauses() -> Iterator[float]:
+    """Seconds between one look and the next, for ever: short at first, then a quarter of a second."""
+    pause = FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
 async def evaluate_value(
@@ -46,5 +61,7 @@ def _verdict(finding: Finding) -> Verdict:
     diff = difference(finding.expected, finding.actual) if finding.differs else ""
     return Verdict(
         holds=False,
-        explanation=Explanation(finding.expression, finding.expected, finding.actual, diff, finding.message),
+        explanation=Explanation(
+            finding.expression, finding.expected, finding.actual, diff, finding.message, finding.plain
+        ),
     )

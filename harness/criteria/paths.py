@@ -68,6 +68,14 @@ def _segment(match: re.Match[str]) -> Segment:
     return next(text for text in (match["key"], match["one"], match["two"]) if text is not None)
 
 
+def quoted(key: str) -> str:
+    """The path of one key, whatever it holds. Raises PathError for one that no path can say."""
+    for mark in ("'", '"'):
+        if mark not in key:
+            return f"[{mark}{key}{mark}]"
+    raise PathError(f"the key {key!r} holds both kinds of quotes, so that no path can say it")
+
+
 def lookup(document: Json, path: str) -> list[Json]:
     """Every match, in document order; none when the path leads nowhere. Raises PathError for a malformed path."""
     return follow(document, segments(path))

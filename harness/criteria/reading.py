@@ -37,7 +37,8 @@ async def _call(function: str, arguments: tuple[str, ...], reads: Pass) -> Opera
         return await _page(function, arguments, reads)
     if function == "json":
         return await _json(arguments[0], arguments[1], reads)
-    return _memory(arguments[0], reads.memory()) if function == "mem" else _time(function, arguments[0], reads)
+    entries = await reads.memory()
+    return _memory(arguments[0], entries) if function == "mem" else _time(function, arguments[0], entries, reads)
 
 
 async def _page(function: str, arguments: tuple[str, ...], reads: Pass) -> Operand:
@@ -62,9 +63,9 @@ def _many(path: str) -> bool:
     return any(isinstance(segment, Wildcard) for segment in segments(path))
 
 
-def _time(function: str, key: str, reads: Pass) -> Operand:
+def _time(function: str, key: str, entries: Mapping[str, Json], reads: Pass) -> Operand:
     """Seconds between now and the time that a memory entry holds."""
-    entry = _memory(key, reads.memory())
+    entry = _memory(key, entries)
     moments = [moment for match in entry.matches if (moment := moment_in(match)) is not None]
     if entry.matches and not moments:
         return Operand((), f"memory {key!r} holds no ISO time", entry.many)

@@ -17,7 +17,7 @@ class Sources(Protocol):
         """exists, visible: bool; count: int; text, value, attr: text, or None without the element; url, title."""
         ...
 
-    def memory(self) -> Mapping[str, Json]:
+    async def memory(self) -> Mapping[str, Json]:
         """Exact keys and their values."""
         ...
 
@@ -52,9 +52,9 @@ class Pass:
             self._channels[name] = await self._sources.channel(name)
         return self._channels[name]
 
-    def memory(self) -> Mapping[str, Json]:
+    async def memory(self) -> Mapping[str, Json]:
         if self._memory is None:
-            self._memory = self._sources.memory()
+            self._memory = await self._sources.memory()
         return self._memory
 
     def now(self) -> datetime:

@@ -20,6 +20,8 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,
 _IN_TEXT = re.compile(r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])|[0-9]+)(?:\.[0-9]+)?|\.[0-9]+")
 _SIGN = regex.compile(r"(?P<sign>[-\u2212]?)(?P<money>\p{Sc}\s?)?(?P<late>[-\u2212]?)\Z")
 LONGEST_SIGN = 4
+_NO_BREAK = str.maketrans("\u00a0\u202f\u2007", "   ")
+"""The no-break space, the narrow one, and the one as wide as a figure."""
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.,]+(?:Z|[+-][0-9:]+)?)?")
 _ORDERS: MappingProxyType[str, Callable[[Decimal, Decimal], bool]] = MappingProxyType(
     {"<": lt, "<=": le, ">": gt, ">=": ge}
@@ -31,11 +33,17 @@ def fold(text: str) -> str:
     return " ".join(text.split())
 
 
+def plain(text: str) -> str:
+    """The text with ordinary spaces in place of no-break spaces, which nobody can tell from them by looking."""
+    return text.translate(_NO_BREAK)
+
+
 def equal(a: Json, b: Json) -> bool:
     """Same value; a text equals a number or a boolean that reads the same.
 
-    Numbers read numerically, so `'860.0'` and `'007'` equal 860 and 7; two texts must be the same text. A boolean
-    equals `'true'` or `'false'` in any case, and no number. Null equals null alone.
+    Numbers read numerically, so `'860.0'` and `'007'` equal 860 and 7; two texts must be the same text, except that a
+    no-break space equals a space. A boolean equals `'true'` or `'false'` in any case, and no number. Null equals null
+    alone.
     """
     pairs = [(a, b)]  # a document may be nested deeper than Python's stack is
     while pairs:
@@ -53,6 +61,8 @@ def _alike(a: Json, b: Json) -> bool:
     if isinstance(a, str) != isinstance(b, str):
         text, other = (a, b) if isinstance(a, str) else (b, a)
         return _reads_as(str(text), other)
+    if isinstance(a, str) and isinstance(b, str):
+        return plain(a) == plain(b)
     return isinstance(a, bool) == isinstance(b, bool) and a == b
 
 
@@ -106,7 +116,7 @@ def includes(whole: Json, part: Json) -> bool:
     if isinstance(whole, dict):
         return wanted in whole
     text = as_text(whole)
-    return text is not None and wanted is not None and wanted in text
+    return text is not None and wanted is not None and plain(wanted) in plain(text)
 
 
 def as_text(value: Json) -> str | None:
@@ -120,7 +130,7 @@ def as_text(value: Json) -> str | None:
 
 def _matches(value: Json, pattern: Json, seconds: float) -> bool:
     text = as_text(value)
-    return text is not None and isinstance(pattern, str) and found(pattern, text, seconds)
+    return text is not None and isinstance(pattern, str) and found(plain(pattern), plain(text), seconds)
 
 
 def _ordered(operator: str, left: Json, right: Json) -> bool:

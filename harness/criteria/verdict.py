@@ -19,6 +19,8 @@ class Explanation:
     actual: Json
     diff: str
     message: str
+    plain: bool = False
+    """Whether `expected` and `actual` say all that the sentence says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,8 @@ class Verdict:
 
     holds: bool
     explanation: Explanation | None = None
+    waited: bool = False
+    """Whether it took more than one look."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Finding:
     actual: Json
     message: str
     differs: bool = False
+    plain: bool = False
+    """Whether `expected` and `actual` say all that the message says."""
 
 
 def written(value: Json, indent: int | None = None) -> str:
@@ -50,6 +56,7 @@ def written(value: Json, indent: int | None = None) -> str:
 
 
 def shown(value: Json) -> str:
-    """A value inside a sentence, cut when long."""
-    text = repr(value) if isinstance(value, str) else written(value)
+    """A value inside a sentence: a text of several lines is folded into one, and what is long is cut."""
+    folded = " ".join(value.split()) if isinstance(value, str) and "\n" in value else value
+    text = repr(folded) if isinstance(value, str) else written(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.dashboard.view import Rate, SlowStep, ThresholdState
+from harness.figures import success_rates
 from harness.history.record import RunRecord
 from harness.reporting.metrics import error_metrics, rule_name
 from harness.reporting.table import place
@@ -33,19 +33,15 @@ def records(run: RunRecord) -> list[TaskRecord]:
 def breakdown(run: RunRecord) -> dict[str, int]:
     """error_type -> tasks, the most frequent first. What a task declares, and what is not judged, is not counted."""
     counted = (each.record for each in run.last if each.judged)
-    found = error_metrics([each for each in counted if each is not None and not each.expected])["error_breakdown"]
+    found = error_metrics([each for each in counted if each is not None])["error_breakdown"]
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
 def recoveries(run: RunRecord) -> Iterator[Rate]:
     """How often each kind of recovery was tried and worked, the least successful first."""
-    pairs = [pair for record in records(run) for pair in record.recoveries]
-    tried = Counter(family for family, _ in pairs)
-    worked = Counter(family for family, success in pairs if success)
-    for family in sorted(tried, key=lambda each: (worked[each] / tried[each], each)):
-        name = rule_name(family)
-        rate = round(worked[family] / tried[family], 4)
-        yield Rate(name=name, tried=tried[family], worked=worked[family], rate=rate)
+    found = success_rates(pair for each in run.executions if each.record for pair in each.record.recoveries)
+    for family, tried, worked in sorted(found, key=lambda each: (each[2] / each[1], each[0])):
+        yield Rate(name=rule_name(family), tried=tried, worked=worked, rate=round(worked / tried, 4))
 
 
 def resilience(run: RunRecord) -> dict[str, str]:
@@ -60,11 +56,11 @@ def _figure(key: str, value: Any) -> str:
 
 
 def thresholds(run: RunRecord) -> Iterator[ThresholdState]:
-    """Each metric of the table that the run wrote a figure of."""
+    """The error rate, and each other metric that was not 0 all the time."""
     found = run.metrics.get("thresholds")
     for row in THRESHOLDS if isinstance(found, Mapping) else ():
         worst = _value(found.get(row.metric)) if isinstance(found, Mapping) else None
-        if worst is None:
+        if worst is None or (worst == 0 and row.metric != "error_rate"):
             continue
         last = _value((found or {}).get(row.metric, {}).get("at_the_end"))
         yield ThresholdState(

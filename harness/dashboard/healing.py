@@ -50,7 +50,8 @@ def _healed(those: Sequence[Healing]) -> Healed:
 
 
 def _place(each: Healing) -> str:
-    return f"{each.record.source or each.record.task_id}, step {each.warning.get('step_index')}"
+    record = each.record
+    return f"{record.steps_source or record.source or record.task_id}, step {each.warning.get('step_index')}"
 
 
 def _selector_change(act: str, original: str, used: str) -> str:

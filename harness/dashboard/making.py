@@ -17,6 +17,7 @@ from harness.history.running import still_running
 from harness.reporting.table import shortened
 
 _NOTE = 200
+PARTIAL = "partial success"
 
 
 def dashboard(
@@ -31,7 +32,7 @@ def dashboard(
     membership = {each.nodeid: number for number, group in enumerate(groups) for each in group.executions}
     rows = tuple(_row(each, run, membership.get(each.nodeid), found) for each in run.last)
     unsteady, line = flaky(run, points), timeline(run)
-    counts = _counts(rows, unsteady)
+    counts = _counts(run, rows, unsteady)
     return Dashboard(
         run=run.run,
         project=run.project,
@@ -87,22 +88,23 @@ def _note(execution: Execution) -> str:
     if record is None:
         return (execution.reason or NO_RECORD) if execution.outcome != "passed" else ""
     if execution.outcome != "passed" or record.expected:
-        return f"{record.code}: {message(record)}" if record.code else message(record)
-    return "partial success" if record.final_state == "partial_success" else ""
+        return record.summary or (f"{record.code}: {message(record)}" if record.code else message(record))
+    return PARTIAL if record.final_state == "partial_success" else ""
 
 
-def _counts(rows: Sequence[TaskRow], unsteady: Sequence[Flaky]) -> Counts:
+def _counts(run: RunRecord, rows: Sequence[TaskRow], unsteady: Sequence[Flaky]) -> Counts:
     states = [row.status for row in rows]
     return Counts(
         total=len(rows),
-        passed=states.count("passed"),
+        passed=states.count("passed") + states.count("expected"),
         failed=states.count("failed"),
         not_judged=states.count("not_judged"),
         expected=states.count("expected"),
+        partial=sum(row.status == "passed" and row.note == PARTIAL for row in rows),
         skipped=states.count("skipped"),
         flaky=len(unsteady),
         healed=sum(row.healed for row in rows),
-        retries=sum(row.retries for row in rows),
+        retries=sum(each.record.retries for each in run.executions if each.record),
     )
 
 
@@ -112,14 +114,14 @@ def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
         return "No task was run"
     so_far = "" if run.ending == "finished" else " so far"
     if counts.failed:
-        why = "one cause" if causes_found == 1 else f"{causes_found} causes"
-        return f"{counts.failed} of {counts.total} tasks failed{so_far}, of what looks like {why}"
+        why = "one reason" if causes_found == 1 else f"{causes_found} reasons"
+        return f"{counts.failed} of {counts.total} tasks failed{so_far}, probably for {why}"
     if counts.skipped == counts.total:
         return f"All {counts.total} tasks were skipped"
     skipped = f", {counts.skipped} skipped" if counts.skipped else ""
     if counts.not_judged:
         return f"{amount(counts.total, 'task')}, none failed{so_far}, {counts.not_judged} not judged{skipped}"
-    return f"Nothing failed{so_far}: {counts.passed + counts.expected} of {counts.total} tasks passed{skipped}"
+    return f"Nothing failed{so_far}: {counts.passed} of {counts.total} tasks passed{skipped}"
 
 
 def _notices(run: RunRecord, found: Sequence[Cause]) -> list[str]:

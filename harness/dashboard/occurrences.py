@@ -10,16 +10,16 @@ from harness.dashboard.healing import earlier
 from harness.dashboard.view import Comparison, Occurrence
 from harness.history.record import Execution, RunRecord, TaskPoint
 from harness.report import ErrorReport
-from harness.reporting.console import shown_value
+from harness.reporting.console import relation, shown_value
 from harness.reporting.step_lines import AttemptLine, StepLine
 from harness.reporting.table import numbered, place, shortened
 from harness.reporting.task_record import TaskRecord
 
-BEFORE, CONSOLE = 3, 3
+BEFORE, CONSOLE = 8, 3
 """How many steps before the failing one, and lines of the browser's console, are shown."""
 FLIPS = 3
 """Passed, failed, passed was a defect that was mended; once more is chance, as `flaky_tasks` has it."""
-_VALUE, _DIFF = 600, 1500
+_VALUE, _DIFF = 300, 1500
 """Characters of a compared value and of a diff."""
 _AS_ABOVE = "FAILED - as above"
 NO_RECORD = "It failed, and left no record of why: see pytest's own output."
@@ -38,7 +38,7 @@ def occurrence(execution: Execution, found: Found, since: str) -> Occurrence:
         task_id=record.task_id,
         source=record.source,
         step=where(record, failing),
-        message=message(record),
+        message=_told(record, _comparison(found.report)),
         seconds=record.seconds,
         worker=execution.worker,
         since=since,
@@ -53,6 +53,11 @@ def occurrence(execution: Execution, found: Found, since: str) -> Occurrence:
 
 def message(record: TaskRecord) -> str:
     return record.message or (NO_FAILURE if record.ok else f"It ended as {record.final_state}, without a message.")
+
+
+def _told(record: TaskRecord, comparison: Comparison | None) -> str:
+    """The message, less what the comparison below it says."""
+    return record.reason if comparison is not None and record.reason is not None else message(record)
 
 
 def where(record: TaskRecord, failing: StepLine | None) -> str:
@@ -122,9 +127,12 @@ def _comparison(report: ErrorReport | None) -> Comparison | None:
     found = report.context.assertion if report else None
     if found is None:
         return None
-    expected, actual = (_cut(shown_value(value), _VALUE) for value in (found.expected, found.actual))
+    expected, actual = (shortened(shown_value(value), _VALUE) for value in (found.expected, found.actual))
     return Comparison(
-        criterion=shortened(found.expression, _VALUE), expected=expected, actual=actual, diff=_cut(found.diff, _DIFF)
+        criterion=shortened(found.expression, _VALUE),
+        expected=f"{relation(found.expression)}{expected}",
+        actual=actual,
+        diff=_cut(found.diff, _DIFF),
     )
 
 

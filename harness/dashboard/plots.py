@@ -32,7 +32,7 @@ def outcomes(trend: Sequence[RunSummary]) -> Markup:
         "passed": [each.passed - each.expected for each in trend],
         "failed": [each.failed for each in trend],
         "skipped": [each.skipped for each in trend],
-        "failed as declared": [each.expected for each in trend],
+        "passed as declared": [each.expected for each in trend],
         "not judged": [each.not_judged for each in trend],
     }
     return _trend("StackedBar", "Tasks passed, failed and skipped in each run", trend, series, order_min=0)

@@ -51,7 +51,7 @@ class Occurrence(Part):
     task_id: str
     source: str = ""
     step: str = ""
-    message: str
+    message: str = Field("", description="Less what the comparison says; empty where that says all.")
     seconds: float = 0
     worker: str = ""
     since: str = Field("", description="`new`, or since how many runs it fails; empty without history.")
@@ -192,6 +192,7 @@ class Counts(Part):
     failed: int = 0
     not_judged: int = 0
     expected: int = 0
+    partial: int = Field(0, description="Of those that passed: as a partial success.")
     skipped: int = 0
     flaky: int = 0
     healed: int = 0

@@ -7,7 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Sequence
 
-from harness.demo.server import PortTakenError, bind, serve
+from harness.demo.server import PortTakenError, bind, ports_from, serve
 from harness.demo.sites import HOSTS
 from harness.demo.worlds import Worlds
 
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit code."""
     options = _parser().parse_args(arguments)
     try:
-        sockets = bind(options.port)  # before the file: who has the ports has the file
+        sockets = bind(options.ports or ports_from(options.port))  # before the file: who has the ports has the file
         worlds = Worlds(options.state)
         serve(sockets, worlds)
     except PortTakenError as error:
@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m harness.demo", description="Serve the demo sites on loopback.")
     parser.add_argument("--port", type=_base_port, default=8470, help="first port; 0 picks free ones (default 8470)")
+    parser.add_argument("--ports", type=_ports, metavar="HOST=PORT,...", help="a port for each host, instead of --port")
     parser.add_argument("--state", default=":memory:", metavar="FILE", help="SQLite file (default: in memory)")
     return parser
 
@@ -41,6 +42,13 @@ def _base_port(text: str) -> int:
     if not 0 <= port <= LAST_BASE_PORT:
         raise argparse.ArgumentTypeError(f"{port} is not between 0 and {LAST_BASE_PORT}")
     return port
+
+
+def _ports(text: str) -> dict[str, int]:
+    given = dict(pair.partition("=")[::2] for pair in text.split(","))
+    if given.keys() != HOSTS.keys() or not all(port.isdecimal() for port in given.values()):
+        raise argparse.ArgumentTypeError(f"expected HOST=PORT for each of {', '.join(HOSTS)}, not {text!r}")
+    return {host: int(port) for host, port in given.items()}
 
 
 def _complain(message: str) -> int:

@@ -26,11 +26,15 @@ class PortTakenError(Exception):
     """A port of the sites cannot be listened on."""
 
 
-def bind(base: int) -> dict[str, socket.socket]:
-    """Bind one socket per host, on ``base`` and the ports after it, or on free ones when it is 0."""
+def ports_from(base: int) -> dict[str, int]:
+    """Host -> ``base`` and the ports after it, or 0 (any free one) for all when it is 0."""
+    return {host: base + offset if base else 0 for offset, host in enumerate(HOSTS)}
+
+
+def bind(ports: Mapping[str, int]) -> dict[str, socket.socket]:
+    """Bind one socket per host; port 0 takes a free one."""
     bound: dict[str, socket.socket] = {}
-    for offset, host in enumerate(HOSTS):
-        port = base + offset if base else 0
+    for host, port in ports.items():
         try:
             bound[host] = socket.create_server((ADDRESS, port), backlog=512)
         except OSError as error:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from harness.criteria import compare, difference, equal, evaluate, evaluate_value, fold, parse, parse_value
+from harness.criteria import compare, difference, equal, evaluate, evaluate_value, fold, parse, parse_value, pauses
 from harness.engine.run import PageSources, Run
 from harness.failure import Assertion, Effect, Failed, Failure, Family, Outcome, Passed
 from harness.ports import Json
 from harness.recovery import Remedy, Substitute
 from harness.resilience import Deadline
-from harness.spec.interpolate import MissingMemory, resolve
+from harness.spec.interpolate import MissingMemory, holds_reference, resolve
 from harness.spec.steps import Api, Assert, Screenshot, Step, Wait
 
 ASSERTION = "ASSERTION_FAILED"
@@ -22,17 +22,20 @@ POLL = 0.1
 """Seconds between two looks for a value to remember."""
 
 
-async def attempt(run: Run, index: int, step: Step, remedy: Remedy | None, code: str = ASSERTION) -> Outcome:
+async def attempt(
+    run: Run, index: int, step: Step, remedy: Remedy | None, code: str = ASSERTION, *, expect: float = 0.0
+) -> Outcome:
     """Do the step once, inside its own limit and the task's deadline; never raises Failed.
 
-    `code` is what an assertion fails with: a criterion, a precondition and a binding are assertions too.
+    `code` is what an assertion fails with: a criterion, a precondition and a binding are assertions too. `expect`:
+    seconds that an assertion waits until it holds.
     """
     own = run.limit(step)
     within = min(own, run.left)
     if within <= 0:
         return task_timeout(run)
     try:
-        outcome = await _do(run, index, step, remedy, within, code)
+        outcome = await _do(run, index, step, remedy, within, _Judging(code, expect))
     except Failed as failed:
         outcome = failed.failure
     except MissingMemory as missing:
@@ -60,12 +63,29 @@ def task_timeout(run: Run, last: Failure | None = None) -> Failure:
     )
 
 
-async def _do(run: Run, index: int, step: Step, remedy: Remedy | None, within: float, code: str) -> Outcome:
+async def resolved(run: Run, step: Step, until: Deadline) -> Step:
+    """The step with `${memory...}` filled in, as memory is now. Raises MissingMemory, Failed."""
+    if holds_reference(step):
+        await run.synchronize(until)
+    return resolve(step, run.stage.world.memory)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judging:
+    """How an assertion is judged: the code it fails with, and seconds that it waits until it holds."""
+
+    code: str
+    expect: float
+
+
+async def _do(run: Run, index: int, step: Step, remedy: Remedy | None, within: float, judging: _Judging) -> Outcome:
     until = Deadline.after(within, run.ports.clock.now())
-    step = resolve(step, run.stage.world.memory)
+    step = await resolved(run, step, until)
     patience = _patience(run, step, remedy, within)
     if isinstance(step, Assert):
-        outcome = await _assert(run, step, patience, until, code)
+        outcome = await _assert(run, step, patience, until, judging)
+    elif isinstance(step, Wait) and _sought(run, step, remedy):
+        outcome = _not_found(step, patience, await run.stage.session.perform(step, patience, patience))
     else:
         outcome = await run.stage.session.perform(step, within, patience)
     if isinstance(outcome, Failure):
@@ -81,36 +101,69 @@ async def _do(run: Run, index: int, step: Step, remedy: Remedy | None, within: f
 
 
 def _patience(run: Run, step: Step, remedy: Remedy | None, within: float) -> float:
-    """How long to look for the element (DESIGN 4.3). `wait` is itself the looking, so it may take the whole attempt."""
+    """How long to look for the element (DESIGN 4.3).
+
+    `wait` is itself the looking, so it may take the whole attempt, unless it has fallbacks to go on to.
+    """
     if isinstance(remedy, Substitute) and remedy.patience is not None:
         return min(remedy.patience, within)
     rule = run.plan.rulebook.on_element_not_found.patience
-    if rule is None or isinstance(step, Wait | Api):
+    if rule is None or isinstance(step, Api) or (isinstance(step, Wait) and not _sought(run, step, remedy)):
         return within
     return min(rule, within)
 
 
-async def _assert(run: Run, step: Assert, patience: float, until: Deadline, code: str) -> Outcome:
+def _sought(run: Run, step: Wait, remedy: Remedy | None) -> bool:
+    """Whether fallbacks are declared for what the `wait` waits for: then it goes by the rule of elements."""
+    fallbacks = getattr(run.plan.rulebook.on_element_not_found, "fallback_selectors", {})
+    return isinstance(remedy, Substitute) or bool(fallbacks.get(step.selector or ""))
+
+
+def _not_found(step: Wait, patience: float, outcome: Outcome) -> Outcome:
+    """A `wait` whose time was over is an element that was not found: its fallbacks follow."""
+    if not isinstance(outcome, Failure) or outcome.code != "STEP_TIMEOUT" or outcome.tainted:
+        return outcome
+    instead = outcome.details.get("instead")
+    message = f"{step.selector} did not come (looked for {patience:g}s){f': {instead}' if instead else ''}"
+    return replace(outcome, code="ELEMENT_NOT_FOUND", message=message, selector=step.selector)
+
+
+async def _assert(run: Run, step: Assert, patience: float, until: Deadline, judging: _Judging) -> Outcome:
     if step.expr is not None:
-        return await judge(run, step.expr, until, code)
+        return await judge(run, step.expr, until, judging.code, expect=judging.expect)
+    outcome = await _compared(run, step, patience, until)
+    clock = run.ports.clock
+    end = clock.now() + until.clip(judging.expect, clock.now())
+    for pause in pauses():
+        if isinstance(outcome, Passed) or outcome.assertion is None or clock.now() >= end:
+            break
+        await clock.sleep(min(pause, end - clock.now()))
+        again = await _compared(run, step, min(patience, POLL), until)
+        # An element that is replaced just now is gone for a moment: what was found before still stands.
+        outcome = outcome if isinstance(again, Failure) and again.family is Family.ELEMENT else again
+    if isinstance(outcome, Failure) and outcome.assertion and judging.expect:
+        return replace(outcome, message=f"{outcome.message} (waited {judging.expect:g} s for it)")
+    return outcome
+
+
+async def _compared(run: Run, step: Assert, patience: float, until: Deadline) -> Outcome:
+    """The element's text, once it is there, against the step's value."""
     assert step.selector is not None  # the model admits no other form
     text = await run.stage.session.text(step.selector, step.frame, patience)
-    if isinstance(text, Failure):
-        return text
-    return await _compare(run, step, text, until)
+    return text if isinstance(text, Failure) else await _compare(run, step, text, until)
 
 
 _WORDS = {"PRECONDITION_NOT_MET": "Precondition not met", "STATE_INCONSISTENT": "Memory and environment differ"}
 
 
-async def judge(run: Run, text: str, until: Deadline, code: str) -> Outcome:
-    """Evaluate a criterion; a failed one explains itself (DESIGN 4.8)."""
-    verdict = await evaluate(parse(text), PageSources(run, until), run.ports.clock, until)
+async def judge(run: Run, text: str, until: Deadline, code: str, *, expect: float = 0.0) -> Outcome:
+    """Evaluate a criterion; a failed one explains itself (DESIGN 4.8). `expect`: seconds to wait until it holds."""
+    verdict = await evaluate(parse(text), PageSources(run, until), run.ports.clock, until, expect=expect)
     if verdict.holds or verdict.explanation is None:
-        return Passed()
+        return Passed({"waited": True} if verdict.waited else {})
     why = verdict.explanation
     words = _WORDS.get(code, "Assertion failed")
-    assertion = Assertion(why.expression, why.expected, why.actual, why.diff)
+    assertion = Assertion(why.expression, why.expected, why.actual, why.diff, why.message if why.plain else "")
     return Failure(code, f"{words}: {text}: {why.message}", details={"criterion": text}, assertion=assertion)
 
 
@@ -133,7 +186,7 @@ async def _compare(run: Run, step: Assert, text: str, until: Deadline) -> Outcom
         return Passed()
     wanted = expected if operator == "==" else f"{operator} {expected:g}"
     message = f"Assertion failed: {step.selector}: actual value = {actual!r}, expected {wanted!r}"
-    assertion = Assertion(step.describe(), wanted, actual, difference(wanted, actual))
+    assertion = Assertion(step.describe(), wanted, actual, difference(wanted, actual), message)
     return Failure("ASSERTION_FAILED", message, step.selector, assertion=assertion)
 
 
@@ -154,6 +207,10 @@ async def remember(run: Run, index: int, step: Step, until: Deadline) -> dict[st
             message = f"Step {index} was done, but {text} gave nothing to remember as {key!r}"
             return Failure("NOTHING_TO_REMEMBER", message, effect=Effect.DONE, details={"remember": {key: text}})
         run.stage.world.remember(key, value, f"{run.plan.task_id}#{index}")
+    try:
+        await run.synchronize(until)
+    except Failed as failed:
+        return replace(failed.failure, effect=Effect.DONE)
     return values
 
 

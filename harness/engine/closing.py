@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from harness.engine.ending import unmet
 from harness.engine.judging import Played, judged
+from harness.engine.run import Ending
 from harness.engine.scoring import scored
 from harness.events import TaskEnded
+from harness.failure import Failed
 from harness.plan import Plan
 from harness.ports import Evidence, Ports, Snapshot, Stage
 from harness.record import TaskResult, Warning_
-from harness.recovery import Capture
+from harness.recovery import Capture, Substitute
 from harness.report import AssertionContext, Context, error_report
 
 SNAPSHOT_LIMIT = 3.0
+ERROR_PAGE = "chrome-error:"
+"""What Chromium shows in the place of a page that it could not load: no address of the site."""
 """Seconds for all environment channels together."""
-PASSED = Capture(screenshot=False, logs=False)
+NOT_BEGUN = "the task ended before it had a page"
+PASSED = Capture(screenshot=False, logs=False, why="the task passed")
 """What is taken of a task that passed, when it is."""
 FULL = (None, errno.ENOSPC, errno.EDQUOT)
 """What an OSError says of a disk that takes no more, or that says nothing."""
@@ -29,6 +36,9 @@ FULL = (None, errno.ENOSPC, errno.EDQUOT)
 async def close_task(played: Played) -> TaskResult:
     """The finished result; when the task failed, its directory under `errors/` is complete."""
     plan, ports, stage = played.plan, played.ports, played.run.stage if played.run else None
+    if stage:
+        played.journal.attribute(await stage.session.heard())
+    await _last_memory(stage)
     result = judged(played, await scored(played.run, played.ending) if played.run else None)
     if played.failed is None or result.skipped:
         if stage:
@@ -37,16 +47,25 @@ async def close_task(played: Played) -> TaskResult:
             result = _with_faults(result, stage)
         result = await _put_away(plan, ports, result)
     else:
-        result = await _report(plan, ports, stage, played.folder, result, played.failed.give_up.capture)
+        result = await _report(plan, ports, stage, played.folder, result, played.failed)
     ports.emit(TaskEnded(plan, result, ports.clock.wall()))
     return result
 
 
+async def _last_memory(stage: Stage | None) -> None:
+    """What the system under test remembers at the end, where it keeps the memory; what was read before will do."""
+    if stage is not None:
+        with suppress(Failed, TimeoutError):
+            async with asyncio.timeout(SNAPSHOT_LIMIT):
+                await stage.world.synchronize()
+
+
 async def _report(
-    plan: Plan, ports: Ports, stage: Stage | None, folder: Path, result: TaskResult, capture: Capture
+    plan: Plan, ports: Ports, stage: Stage | None, folder: Path, result: TaskResult, ending: Ending
 ) -> TaskResult:
-    evidence, state = Evidence(folder), Snapshot()
+    evidence, state = Evidence(folder, why=NOT_BEGUN), Snapshot()
     if stage:
+        capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
         state = await _snapshot(stage, capture)
         evidence = await stage.session.evidence(capture, folder)
         await _close(stage)
@@ -95,13 +114,15 @@ async def _witnessed(plan: Plan, ports: Ports, stage: Stage, folder: Path, resul
 
 async def _snapshot(stage: Stage, capture: Capture) -> Snapshot:
     memory = stage.world.entries() if capture.memory else None
+    why = capture.why or "`capture_memory: false`"
     if not capture.environment:
-        return Snapshot(memory)
+        return Snapshot(memory, None, why)
     try:
         async with asyncio.timeout(SNAPSHOT_LIMIT):
-            return Snapshot(memory, await stage.world.snapshot())
+            return Snapshot(memory, await stage.world.snapshot(), why)
     except TimeoutError:
-        return Snapshot(memory, {"error": f"the environment did not answer within {SNAPSHOT_LIMIT:g} s"})
+        unanswered = {"error": f"the environment did not answer within {SNAPSHOT_LIMIT:g} s"}
+        return Snapshot(memory, unanswered, why)
 
 
 def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context:
@@ -110,12 +131,11 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
     assertion = failure.assertion if failure else None
     taken = {item.name for item in evidence.items if item.status == "taken"}
     fixed = {
-        "url": evidence.url,
         "screenshot_id": "screenshot.png" if "screenshot.png" in taken else None,
         "dom_snapshot_id": "dom_snapshot.html" if "dom_snapshot.html" in taken else None,
         "memory_snapshot": state.memory,
         "env_snapshot": state.environment,
-        "browser_console_logs": evidence.console[-50:],
+        "browser_console_logs": tuple(map(str, evidence.console[-50:])),
         "assertion": AssertionContext(
             expression=assertion.expression, expected=assertion.expected, actual=assertion.actual, diff=assertion.diff
         )
@@ -125,7 +145,20 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
     if notes := {item.name: item.reason for item in evidence.items if item.status == "taken" and item.reason}:
         fixed["evidence_notes"] = notes
     details = dict(failure.details) if failure else {}
-    return Context(**{**details, **fixed, "url": fixed["url"] or details.get("url")})
+    page = None if (evidence.url or "").startswith(ERROR_PAGE) else evidence.url
+    return Context(**{**details, **_of_the_step(result), **fixed, "url": page or details.get("url")})
+
+
+def _of_the_step(result: TaskResult) -> dict[str, Any]:
+    """The selectors that the step and its rule declare (specs/003 4.3); the precondition that did not hold (4.5)."""
+    failure = result.failure
+    if failure is not None and failure.code == "PRECONDITION_NOT_MET":
+        return {"precondition": failure.details.get("criterion"), "error": failure.message}
+    record = next((r for r in reversed(result.history) if r.index == result.failed_index and not r.passed), None)
+    if record is None or record.step.target is None:
+        return {}
+    fallbacks = [each.remedy.selector for each in record.answers if isinstance(each.remedy, Substitute)]
+    return {"selector": record.step.target, "fallback_selectors": fallbacks}
 
 
 def _with_faults(result: TaskResult, stage: Stage) -> TaskResult:

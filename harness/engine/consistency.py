@@ -26,12 +26,14 @@ async def consistent(run: Run, index: int, step: Step | None) -> Turn:
     """Compare what is bound, after a step that may have changed it (None: at the end of the task)."""
     if step is not None and not (step.may_change or step.remember):
         return None
+    if run.plan.spec.state_bindings:
+        await run.synchronize(run.deadline)
     for key, binding in run.plan.spec.state_bindings.items():
         if _known(run, key) is None:
             continue  # nothing is remembered yet
         errand = Errand(index, Assert(expr=_equal(key, binding)), "STATE_INCONSISTENT", _Truth(run, key, binding))
         record, turn = await do_step(run, errand)
-        if record.retries or turn:
+        if record.answers or turn:
             run.journal.trace.append(record)
         if turn:
             return turn
@@ -88,6 +90,7 @@ class _Truth:
         world = self._run.stage.world
         if source == "environment":
             world.remember(self._key, there, SOURCE)
+            await world.synchronize()
         else:
             await world.merge(self._binding.channel, self._binding.path, _known(self._run, self._key))
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from urllib.parse import urldefrag
+
 from harness.criteria import parse
 from harness.criteria.syntax import Read, walk
 from harness.criteria.vocabulary import PAGE_FUNCTIONS
-from harness.engine.attempt import ASSERTION, judge, remember
+from harness.engine.attempt import ASSERTION, judge, remember, resolved
 from harness.engine.progress import Progress
 from harness.engine.run import Ending, Run, Turn
-from harness.failure import Effect, Failed, Failure, Passed
-from harness.record import StepRecord
+from harness.failure import Effect, Failed, Failure, Outcome, Passed
+from harness.record import Sent, StepRecord, seen_writing, written_addresses
 from harness.recovery import GiveUp
 from harness.resilience import Deadline
-from harness.spec.interpolate import MissingMemory, resolve
+from harness.spec.interpolate import MissingMemory
 from harness.spec.steps import Api, Step
 
+UNCERTAIN = (408, 429)
+"""Statuses that, as those from 500 on, do not say that nothing was done."""
 AGAIN = 0.5
 """Seconds between two questions to a channel that is away."""
 LEAST = 1.0
@@ -26,16 +31,56 @@ def posted(failure: Failure) -> bool:
     return failure.effect is not Effect.NONE and failure.details.get("method", "GET") not in ("GET", "HEAD")
 
 
-async def took_effect(run: Run, step: Step, failure: Failure) -> bool | None:
+def collect(run: Run, progress: Progress, outcome: Outcome) -> None:
+    """Note what has left the pages during an attempt. Where nothing was done, it follows from the act before."""
+    sent = run.stage.session.take_sent()
+    undone = isinstance(outcome, Failure) and outcome.effect is Effect.NONE and not _leaves_open(outcome)
+    if progress.declared.looks_only or undone:
+        run.journal.attribute(sent)
+    else:
+        progress.sent += sent
+
+
+def _untouched(step: Step, failure: Failure) -> bool:
+    """Whether it is known that nothing was done: not sent, or refused in a way that says so."""
+    if failure.details.get("status") in step.safe_statuses:
+        return True
+    return failure.effect is Effect.NONE and not (step.effect_class == "write" and _leaves_open(failure))
+
+
+def _leaves_open(failure: Failure) -> bool:
+    """An answer that came too late, too often or broken says nothing of what was done before it."""
+    status = failure.details.get("status")
+    if not isinstance(status, int) or failure.details.get("opened_before"):
+        return False
+    return status in UNCERTAIN or status >= 500
+
+
+async def took_effect(run: Run, step: Step, failure: Failure, sent: Sequence[Sent] = ()) -> bool | None:
     """Whether a step that failed had already done its work; None when that cannot be known.
 
     What is not a `write`, and sent nothing, may be repeated: that counts as no effect.
     """
-    if failure.effect is Effect.NONE:
+    if _untouched(step, failure):
         return False
-    unknown = None if step.effect_class == "write" or posted(failure) else False
-    done = await is_done(run, step, unseen=posted(failure) or isinstance(step, Api))
+    unseen = posted(failure) or seen_writing(step, sent)
+    unknown = None if step.effect_class == "write" or unseen else False
+    done = await is_done(run, step, unseen=unseen or isinstance(step, Api))
     return unknown if done is None else done
+
+
+async def barred(run: Run, addresses: Iterable[str]) -> str | None:
+    """Why one of these addresses must not be asked for again: a write has produced it, and may stand (DESIGN 4.2).
+
+    Its `done_when` is asked, and says that it may when the write has its effect no more.
+    """
+    wanted = {urldefrag(address).url for address in addresses}
+    made = written_addresses(run.journal.trace) if wanted else {}
+    for url, record in made.items():
+        if url in wanted and await is_done(run, record.step, unseen=True) is not False:
+            doing = "a write" if record.step.effect_class == "write" else "which was seen to write"
+            return f"{url} came of step {record.index} ({record.step.describe()}), {doing}: it is not asked for again"
+    return None
 
 
 async def is_done(run: Run, step: Step, *, unseen: bool) -> bool | None:
@@ -44,10 +89,11 @@ async def is_done(run: Run, step: Step, *, unseen: bool) -> bool | None:
     `unseen`: the page and the memory are those of before the step, so a criterion that asks them cannot deny it.
     """
     try:
-        criterion = resolve(step, run.stage.world.memory).done_when
+        until = _until(run, step)
+        criterion = (await resolved(run, step, until)).done_when
         if criterion is None:
             return None
-        done = await _answered(run, criterion, _until(run, step))
+        done = await _answered(run, criterion, until)
     except (Failed, MissingMemory):
         return None
     return done if done or not unseen or _asks_the_environment(criterion) else None
@@ -70,10 +116,19 @@ def _asks_the_environment(text: str) -> bool:
     return "json" in read and not read & PAGE_FUNCTIONS
 
 
-def doubt(step: Step) -> str:
+def seen(record: StepRecord) -> str:
+    """By what a step of which its file says nothing was seen to write; empty for one that is a `write` by its file."""
+    left = next((each for each in record.sent if each.unsafe), None)
+    if record.step.effect_class == "write" or left is None:
+        return ""
+    return f" (it sent {left.method} {left.url}; `effect: idempotent` would say that it may be done twice)"
+
+
+def doubt(step: Step, sent: Iterable[Sent] = ()) -> str:
     """Why nobody can tell whether a step took effect."""
     if step.done_when is None:
-        return "it has no `done_when`"
+        left = next((each for each in sent if each.unsafe), None)
+        return "it has no `done_when`" + (f", and sent {left.method} {left.url}" if left else "")
     if "json(" in step.done_when and not any(f"{name}(" in step.done_when for name in PAGE_FUNCTIONS):
         return "its `done_when` could not be read"
     return "its `done_when` asks the page or the memory, which are as before the step: ask a channel, with json(...)"
@@ -85,8 +140,9 @@ def _until(run: Run, step: Step) -> Deadline:
 
 async def settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn]:
     """The record of a step that failed and had taken effect. What it is to remember is still to be had."""
-    step = resolve(progress.declared, run.stage.world.memory)
-    values = await remember(run, progress.index, step, _until(run, step)) if step.remember else {}
+    until = _until(run, progress.declared)
+    step = await resolved(run, progress.declared, until)
+    values = await remember(run, progress.index, step, until) if step.remember else {}
     if isinstance(values, Failure):
         return progress.record(), Ending(values, progress.index, GiveUp())
     return progress.record(done=True, remembered=values), None
@@ -104,4 +160,5 @@ async def done_before(run: Run, progress: Progress, earlier: StepRecord) -> tupl
         return None
     for key, value in earlier.remembered.items():
         run.stage.world.remember(key, value, f"{run.plan.task_id}#{progress.index}")
+    await run.synchronize(_until(run, progress.declared))
     return progress.record(done=True, remembered=earlier.remembered), None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from harness.failure import Failure, Family
 from harness.ports import Kept, Saved
-from harness.record import StepRecord
+from harness.record import Sent, StepRecord
 from harness.spec.steps import Step
 
 
@@ -50,9 +50,18 @@ class Journal:
         return [] if self.admitted else [record for record in self.trace if record.index < 0]
 
     @property
-    def retries(self) -> int:
-        """Attempts after the first, of all steps together; going back to a checkpoint is one."""
-        return sum(record.spent + (record.rewound is not None) for record in self.trace)
+    def spent(self) -> int:
+        """Retries and fallbacks of all steps together; going back to a checkpoint is a retry."""
+        return sum(record.spent for record in self.trace)
+
+    def attribute(self, sent: tuple[Sent, ...]) -> None:
+        """What has left the pages since the last act is that act's doing: its record gets it, in both lists."""
+        last = next((record for record in reversed(self.trace) if not record.step.looks_only), None)
+        if last is None or not sent:
+            return
+        told = replace(last, sent=(*last.sent, *sent))
+        for records in (self.history, self.trace):
+            records[:] = [told if record is last else record for record in records]
 
     def done_before(self, index: int, step: Step, *, by_agent: bool) -> StepRecord | None:
         """The record of this very write before a rewind. An agent may choose it at another place."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.engine.effects import doubt, posted
+from harness.engine.effects import doubt, posted, seen
 from harness.engine.journal import Checkpoint, counts
 from harness.engine.progress import Progress
 from harness.engine.run import Run
@@ -12,7 +12,6 @@ from harness.failure import Failure, Family
 from harness.record import StepRecord
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Substitute
 from harness.recovery.crash import PERMANENT, WITHIN
-from harness.spec.steps import Open
 
 Answer = tuple[Failure, Remedy]
 NO_WAY_BACK = GiveUp()
@@ -27,22 +26,40 @@ ANSWERS = ("HTTP_CLIENT_ERROR", "HTTP_NOT_FOUND", "HTTP_UNEXPECTED_STATUS")
 """Network failures that are an answer: the site has refused."""
 
 
-def permitted(run: Run, progress: Progress, failure: Failure, remedy: Remedy, *, known: bool) -> Answer:
-    """The remedy, or the end in its place: no use, no time, over the budget, or it could do a `write` twice."""
+def permitted(
+    run: Run, progress: Progress, failure: Failure, remedy: Remedy, *, known: bool, barred: str | None = None
+) -> Answer:
+    """The remedy, or the end in its place: no use, no time, over the budget, or it could do a `write` twice.
+
+    `barred` is why one of the addresses that it asks for (`asked_again`) must not be.
+    """
     match remedy:
         case Retry():
-            instead = _spared(run, progress, failure) or _undoing(run, progress, failure, known)
+            undoing = None if barred else _undoing(run, progress, failure, known)
+            instead = _spared(run, progress, failure) or undoing
             return instead or _unknown(progress, failure, known) or _retry(run, progress, failure, remedy)
         case Repair():
             return _spared(run, progress, failure) or (failure, remedy)
         case Substitute():
             return _spared(run, progress, failure) or _unknown(progress, failure, known) or (failure, remedy)
         case Rewind():
-            return _spared(run, progress, failure) or _rewind(run, progress, failure, remedy, known=known)
+            return _spared(run, progress, failure) or _rewind(run, progress, failure, remedy, known, barred)
         case GiveUp() if not known and failure.family in LEAVES_OPEN and failure.code not in ANSWERS:
             return replace(failure, message=f"{failure.message}; {UNSURE}"), remedy
         case _:
             return failure, remedy
+
+
+def asked_again(run: Run, progress: Progress, failure: Failure, remedy: Remedy, *, known: bool) -> tuple[str, ...]:
+    """The addresses that going back would ask for."""
+    match remedy:
+        case Rewind():
+            checkpoint = nearest(run, progress.index, remedy)
+        case Retry() if _may_undo(run, failure, known):
+            checkpoint = nearest(run, progress.index, Rewind())
+        case _:
+            checkpoint = None
+    return checkpoint.page.addresses if checkpoint and checkpoint.page else ()
 
 
 def nearest(run: Run, index: int, remedy: Rewind) -> Checkpoint | None:
@@ -63,7 +80,7 @@ def stretched(run: Run, remedy: Rewind) -> Run:
 def _spared(run: Run, progress: Progress, failure: Failure) -> Answer | None:
     """`budget: max_retries` is used up."""
     allowed = run.plan.spec.budget.max_retries
-    spent = run.journal.retries + progress.record().spent
+    spent = run.journal.spent + progress.record().spent
     if allowed is None or spent < allowed or failure.details.get("waits"):
         return None
     message = f"Budget exceeded: max_retries {allowed} ({failure.message})"
@@ -73,20 +90,29 @@ def _spared(run: Run, progress: Progress, failure: Failure) -> Answer | None:
 
 def _undoing(run: Run, progress: Progress, failure: Failure, known: bool) -> Answer | None:
     """A retry that might do a thing twice, or has lost its form, goes back instead: once, where all can be put back."""
-    if (known and not _form_gone(run, failure)) or failure.family is not Family.NETWORK or not failure.retryable:
+    if not _may_undo(run, failure, known):
         return None
     checkpoint = nearest(run, progress.index, Rewind())
-    if checkpoint is None or not checkpoint.world.whole or _opened_by_writing(run, checkpoint):
+    if checkpoint is None or not checkpoint.world.whole:
         return None
     before = any(record.rewound and record.index == progress.index for record in run.journal.trace)
     return None if before or run.left <= 0 else (failure, Rewind())
+
+
+def _may_undo(run: Run, failure: Failure, known: bool) -> bool:
+    lost = not known or _form_gone(run, failure)
+    return lost and failure.family is Family.NETWORK and failure.retryable
 
 
 def _unknown(progress: Progress, failure: Failure, known: bool) -> Answer | None:
     if known:
         return None
     message = f"Whether step {progress.index} took effect is not known, so it was not repeated: {failure.message}"
-    message += f"; {doubt(progress.declared)}"
+    message += f"; {doubt(progress.declared, progress.sent)}"
+    return _outcome_unknown(failure, message)
+
+
+def _outcome_unknown(failure: Failure, message: str) -> Answer:
     details = {**failure.details, "last_code": failure.code}
     return Failure("OUTCOME_UNKNOWN", message, failure.selector, details, cause=failure.cause), GiveUp()
 
@@ -108,11 +134,11 @@ def _of_no_use(run: Run, failure: Failure) -> str | None:
     """Why the step cannot be done again where its page is now."""
     if "opened_before" in failure.details:
         last = run.journal.history[-1] if run.journal.history else None
-        if last is not None and last.step.effect_class == "write":
+        if last is not None and last.wrote:
             return f"step {last.index}, a write, opened its page: it is not asked for again"
         return None if failure.tainted else "its page is the answer to what must not be sent again"
     if _form_gone(run, failure):
-        return "`done_when` says that it had no effect; its form is gone, so it was not sent again"
+        return "it had no effect, or may be done twice, but its form is gone, so it was not sent again"
     return None
 
 
@@ -121,7 +147,7 @@ def _form_gone(run: Run, failure: Failure) -> bool:
     return posted(failure) and (run.stage.session.url or "").startswith("chrome-error:")
 
 
-def _rewind(run: Run, progress: Progress, failure: Failure, remedy: Rewind, *, known: bool) -> Answer:
+def _rewind(run: Run, progress: Progress, failure: Failure, remedy: Rewind, known: bool, barred: str | None) -> Answer:
     """Once for a timeout; for a lost page or browser until the third time within five minutes."""
     if failure.family is Family.BROWSER:
         if lost := _permanent(run, progress, failure):
@@ -134,6 +160,9 @@ def _rewind(run: Run, progress: Progress, failure: Failure, remedy: Rewind, *, k
         return failure, NO_WAY_BACK
     if stretched(run, remedy).left <= 0:
         return _more(failure, "no time left to go back")
+    if barred:
+        message = f"{failure.message}; not gone back to the checkpoint before step {checkpoint.index}: {barred}"
+        return _outcome_unknown(failure, message)
     return _over_writes(run, progress, failure, checkpoint, known) or (failure, remedy)
 
 
@@ -154,15 +183,13 @@ def for_good(run: Run, here: int = 0) -> str:
 
 def _over_writes(run: Run, progress: Progress, failure: Failure, checkpoint: Checkpoint, known: bool) -> Answer | None:
     """Where the environment is not put back, a write must be known to have its effect or not."""
-    if opened := _opened_by_writing(run, checkpoint):
-        why = f"step {opened.index} opened its page, and is a write: going back would do it again"
-        return _more(failure, f"not gone back to the checkpoint before step {checkpoint.index}: {why}")
     if checkpoint.world.whole:
         return None
     if unknown := _unknown(progress, failure, known):
         return unknown
     if blind := _blind(run, progress, checkpoint):
-        why = f"step {blind.index} is a write without `done_when`, and the environment cannot be put back"
+        environment = checkpoint.world.refused or "the environment cannot be put back"
+        why = f"step {blind.index} is a write without `done_when`, and {environment}{seen(blind)}"
         return _more(failure, f"not gone back to the checkpoint before step {checkpoint.index}: {why}")
     return None
 
@@ -173,16 +200,6 @@ def _blind(run: Run, progress: Progress, checkpoint: Checkpoint) -> StepRecord |
     writes = [record for record in (*since, *run.journal.set_up) if record.may_have_written]
     own = [record for record in (progress.record(),) if record.wrote and record.passed]
     return next((record for record in (*writes, *own) if record.step.done_when is None), None)
-
-
-def _opened_by_writing(run: Run, checkpoint: Checkpoint) -> StepRecord | None:
-    """A passed `open` that is a write, whose page the checkpoint would ask for again."""
-    before = (record for record in run.journal.history if record.index < checkpoint.index and record.passed)
-    opened = [record for record in before if isinstance(record.step, Open)]
-    if not opened or opened[-1].step.effect_class != "write" or checkpoint.page is None:
-        return None
-    done = opened[-1].attempts[-1].step if opened[-1].attempts else opened[-1].step
-    return opened[-1] if isinstance(done, Open) and done.url == checkpoint.page.url else None
 
 
 def _more(failure: Failure, why: str) -> tuple[Failure, GiveUp]:

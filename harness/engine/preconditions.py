@@ -11,7 +11,7 @@ from harness.engine.progress import Errand
 from harness.engine.rewind import begun
 from harness.engine.run import Run, Turn
 from harness.engine.step import do_step
-from harness.failure import Failure, Family
+from harness.failure import Failed, Failure, Family
 from harness.plan import Plan, ReadyRepair
 from harness.ports import LeftOut
 from harness.recovery import Repair, Trust
@@ -54,6 +54,8 @@ class _Repairs:
             hooked = await self._hook()
         except LeftOut:
             raise
+        except Failed as failed:
+            return failed.failure.message
         except TimeoutError:
             return f"pytest_taskspec_repair took longer than the task's {self._run.timeout:g}s"
         except Exception as error:  # noqa: BLE001 - foreign code may raise anything, or answer what is not JSON
@@ -64,16 +66,30 @@ class _Repairs:
         """What it failed with."""
         for key, value in repair.memory.items():
             self._run.stage.world.remember(key, value, SOURCE)
+        await self._run.synchronize(self._run.deadline)
         if repair.task and (why := await _first(self._run, repair.task)):
             return why
         for step in repair.steps:
             if over := overspent(self._run, another=True):
                 return over.failure
+            if down := await self._down():
+                return down
             self._run.journal.begun += 1
-            record, turn = await do_step(self._run, Errand(BEFORE, step))
+            record, turn = await do_step(self._run, Errand(BEFORE, step, expect=self._run.plan.expect_timeout))
             self._run.journal.trace.append(record)
             if turn:
                 return turn.failure
+        return None
+
+    async def _down(self) -> Failure | None:
+        """Why a service of the task is not there. One that was lost is started again first: a repair may write."""
+        try:
+            async with asyncio.timeout(self._run.left):
+                await self._run.ports.ready()
+        except Failed as failed:
+            return failed.failure
+        except TimeoutError:
+            return Failure("SERVICE_DOWN", "A service that was lost did not come back within the task's time")
         return None
 
     async def _hook(self) -> bool:
@@ -81,11 +97,15 @@ class _Repairs:
         if run.ports.repair is None:
             return False
         criterion = str(run.plan.preconditions[self._number])
+        await run.synchronize(run.deadline)
+        if down := await self._down():
+            raise Failed(down)
         async with asyncio.timeout(run.left):
             answer = await run.ports.repair(run.plan, criterion, run.stage.world.memory())
         if isinstance(answer, Mapping):
             for key, value in answer.items():
                 run.stage.world.remember(key, value, SOURCE)
+            await run.synchronize(run.deadline)
         return answer is not False
 
 

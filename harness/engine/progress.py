@@ -8,8 +8,8 @@ from typing import Any
 
 from harness.engine.attempt import ASSERTION
 from harness.failure import Failure, Passed
-from harness.record import Attempt, StepRecord
-from harness.recovery import Remedy, Repair, Trust
+from harness.record import Answer, Attempt, Sent, StepRecord
+from harness.recovery import GiveUp, Remedy, Repair, Retry, Skip, Trust
 from harness.spec.steps import Step
 
 Cure = Callable[[Repair | Trust], Awaitable[str | Failure | None]]
@@ -28,6 +28,8 @@ class Errand:
     code: str = ASSERTION
     """What its assertion fails with."""
     cure: Cure | None = None
+    expect: float = 0.0
+    """Seconds that its assertion waits until it holds."""
 
 
 @dataclass(slots=True)
@@ -37,7 +39,10 @@ class Progress:
     errand: Errand
     current: Step
     attempts: list[Attempt] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     cures: dict[Hashable, Iterator[Remedy]] = field(default_factory=dict)
+    sent: tuple[Sent, ...] = ()
+    """What has left the pages so far, in all attempts."""
 
     @property
     def index(self) -> int:
@@ -47,13 +52,28 @@ class Progress:
     def declared(self) -> Step:
         return self.errand.step
 
+    def answered(self, failure: Failure, remedy: Remedy) -> None:
+        """Keep what is done about a failure; the end of the step is no answer to it."""
+        if not isinstance(remedy, Skip | GiveUp):
+            waited = isinstance(remedy, Retry) and failure.code == "CIRCUIT_OPEN"
+            self.answers.append(Answer(failure.family, remedy, waited))
+
     def record(
         self, *, skipped: bool = False, done: bool = False, remembered: Mapping[str, Any] | None = None
     ) -> StepRecord:
         """What is to be kept of it."""
         if remembered is None:
             remembered = _remembered(self.attempts)
-        return StepRecord(self.index, self.declared, tuple(self.attempts), skipped, done, remembered)
+        return StepRecord(
+            self.index,
+            self.declared,
+            tuple(self.attempts),
+            skipped=skipped,
+            effect_already_done=done,
+            remembered=remembered,
+            answers=tuple(self.answers),
+            sent=self.sent,
+        )
 
 
 def _remembered(attempts: list[Attempt]) -> Mapping[str, Any]:

@@ -13,8 +13,8 @@ from harness.engine.run import Ending, Run
 from harness.events import AttemptEnded, StepEnded, StepStarted
 from harness.failure import Failed, Failure
 from harness.ports import Observation
-from harness.record import Attempt, History, StepRecord
-from harness.recovery import GiveUp
+from harness.record import Answer, Attempt, History, StepRecord
+from harness.recovery import GiveUp, Retry
 from harness.spec.step import EffectClass, StepBase
 from harness.spec.steps import Step
 
@@ -65,7 +65,7 @@ async def proposed(run: Run) -> Step | Ending | None:
         try:
             return step_of(answer, run.plan)
         except BadProposalError as error:
-            record = _record(run, answer, error)
+            record = _record(run, answer, error, asks_again=len(refused) + 1 < INVALID_IN_A_ROW)
         refused = (*refused, record)
         if len(refused) == INVALID_IN_A_ROW and record.failure:
             return Ending(record.failure, record.index, GiveUp())
@@ -74,7 +74,7 @@ async def proposed(run: Run) -> Step | Ending | None:
 async def _unknown(run: Run) -> Ending | None:
     """A write may not be done twice, and an agent that sees it failed would (DESIGN 4.2)."""
     last = run.journal.history[-1] if run.journal.history else None
-    if last is None or last.failure is None or await took_effect(run, last.step, last.failure) is not None:
+    if last is None or last.failure is None or await took_effect(run, last.step, last.failure, last.sent) is not None:
         return None
     message = f"Whether step {last.index} took effect is not known, so the agent was not asked on: "
     details = {**last.failure.details, "last_code": last.failure.code}
@@ -123,13 +123,14 @@ class _Sight:
         return replace(seen, last=last[0].outcome if last else None)
 
 
-def _record(run: Run, proposal: Any, error: BadProposalError) -> StepRecord:
+def _record(run: Run, proposal: Any, error: BadProposalError, *, asks_again: bool) -> StepRecord:
     """For the trace; the agent sees it until it proposes a step."""
     index, started = run.journal.under_way, run.ports.clock.wall()
     step = cast("Step", Invalid(value=described(proposal)))
     failure = Failure("AGENT_INVALID_STEP", f"Agent `{run.plan.agent}` proposed what is no step: {error}")
     attempt = Attempt(step, run.t, 0.0, started, failure)
-    record = StepRecord(index, step, (attempt,))
+    answers = (Answer(failure.family, Retry()),) if asks_again else ()
+    record = StepRecord(index, step, (attempt,), answers=answers)
     run.journal.trace.append(record)
     for event in (
         StepStarted(run.plan, index, step, started),

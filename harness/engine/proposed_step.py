@@ -79,7 +79,7 @@ def _typed(document: dict[str, Any], origin: Origin) -> TaskSpec:
 
 
 def _filled(step: Step, plan: Plan, environ: Mapping[str, str]) -> Step:
-    """Like a step of the file: memory is filled in when it is done, and `--timeout-scale` holds."""
+    """Like a step of the file: memory is filled in when it is done, and `--task-timeout-scale` holds."""
     try:
         made = interpolate_step(step, Scope(plan.spec.inputs, plan.spec.persona, environ))
     except BadReferenceError as error:

@@ -33,7 +33,7 @@ def at_the_start(run: Run) -> Checkpoint:
 async def begun(run: Run) -> None:
     """The preconditions hold: what repairs have set up, in the browser too, is what a new browser goes back to."""
     journal = run.journal
-    if not any(record.retries for record in journal.trace):
+    if not any(record.extra_attempts for record in journal.trace):
         return
     journal.start = at_the_start(run)
     with suppress(Failed):  # the memory is worth having alone

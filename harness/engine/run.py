@@ -61,6 +61,16 @@ class Run:
         """Seconds for one attempt at a step."""
         return (self.plan.step_timeout if step.timeout is None else step.timeout) * self.stretch
 
+    async def synchronize(self, until: Deadline) -> None:
+        """Memory, where the system under test keeps it, as it is now (ports.World). Raises Failed."""
+        within = max(SHORTEST_READ, until.left(self.ports.clock.now()))
+        try:
+            async with asyncio.timeout(within):
+                await self.stage.world.synchronize()
+        except TimeoutError as error:
+            message = f"The channel of the memory did not answer within {within:.1f}s"
+            raise Failed(Failure("CHANNEL_UNREADABLE", message, cause=error)) from error
+
     def world_time(self) -> datetime:
         """Now, as the task sees it: its `time` plus what has passed since (DESIGN 4.1)."""
         if self.plan.start is None:
@@ -109,7 +119,8 @@ class PageSources:
         within = max(SHORTEST_READ, self.until.clip(self.run.plan.step_timeout, self.run.ports.clock.now()))
         return await self.run.stage.session.read(function, selector, name, within)
 
-    def memory(self) -> Mapping[str, Json]:
+    async def memory(self) -> Mapping[str, Json]:
+        await self.run.synchronize(self.until)
         return self.run.stage.world.memory()
 
     async def channel(self, name: str) -> Json:

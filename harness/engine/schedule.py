@@ -22,6 +22,8 @@ class Job:
     """Jobs that must have ended before: the earlier ones of its episode."""
     alone: bool = False
     """Nothing else runs while it does: it strikes what tasks share."""
+    episode: str = ""
+    """Of which it is a part: all of an episode runs in one slot."""
     ahead: bool = True
     """Whether it may begin before its turn has come; else only when it is called."""
 
@@ -40,12 +42,21 @@ class Schedule:
     """Jobs whose turn has come."""
     early: set[str] = field(default_factory=set)
     """Jobs that have begun, and were not called yet."""
+    slots: int | None = None
+    """So many tasks or episodes may be under way at once, because they share a state; None: as many as there are."""
+    members: dict[str, list[str]] = field(default_factory=dict)
+    """Episode -> its jobs."""
+    entered: set[str] = field(default_factory=set)
+    """Episodes of which a job has begun."""
     closed: bool = False
     """Nothing begins, until one is called: then the run goes on after all."""
 
     @classmethod
-    def of(cls, jobs: Iterable[Job], window: int = 256) -> Schedule:
-        return cls({job.name: job for job in jobs}, window)
+    def of(cls, jobs: Iterable[Job], window: int = 256, slots: int | None = None) -> Schedule:
+        schedule = cls({}, window, slots=slots)
+        for job in jobs:
+            schedule.add(job)
+        return schedule
 
     def startable(self, limit: int) -> list[str]:
         """What may begin now, in order; at most so many that `limit` jobs run."""
@@ -53,6 +64,7 @@ class Schedule:
         places, early = limit - len(self.running), self.window - len(self.early)
         if self.closed or any(job.alone for job in self.running.values()):
             return found
+        held, stranded = self._held(), list[str]()
         for name, job in islice(self.waiting.items(), FARTHEST):
             if len(found) >= places or (early <= len(found) and name not in self.called):
                 break  # what is called stands first of all that wait
@@ -61,8 +73,25 @@ class Schedule:
                     found.append(name)
                 break  # it waits until it is alone; nobody overtakes it, or it would wait for ever
             if self._may(job):
-                found.append(name)
-        return found
+                (found if self._enters(job, held) else stranded).append(name)
+        # What is called is waited for: where nothing runs, it does not wait for an episode that cannot go on either.
+        return found if found or self.running else [name for name in stranded if name in self.called][:1]
+
+    def _enters(self, job: Job, held: set[str]) -> bool:
+        """Whether it has a slot; then it is one of those that `held` names."""
+        group = job.episode or job.name
+        if self.slots is not None and group not in held and len(held) >= self.slots:
+            return False
+        held.add(group)
+        return True
+
+    def _held(self) -> set[str]:
+        """Who has a slot: what runs, and episodes between two of their jobs."""
+        if self.slots is None:
+            return set()
+        over = {each for each in self.entered if not any(name in self.waiting for name in self.members[each])}
+        self.entered -= over
+        return self.entered | {job.episode or name for name, job in self.running.items()}
 
     def _may(self, job: Job) -> bool:
         called = job.ahead or job.name in self.called
@@ -71,6 +100,8 @@ class Schedule:
     def add(self, job: Job) -> None:
         """One more, behind the others."""
         self.waiting[job.name] = job
+        if job.episode:
+            self.members.setdefault(job.episode, []).append(job.name)
 
     def again(self, job: Job) -> None:
         """One that is over, or was given up, is to run all the same: before all others."""
@@ -97,7 +128,9 @@ class Schedule:
         self.closed = True
 
     def begin(self, name: str) -> None:
-        self.running[name] = self.waiting.pop(name)
+        job = self.running[name] = self.waiting.pop(name)
+        if job.episode:
+            self.entered.add(job.episode)
         if name not in self.called:
             self.early.add(name)
 

@@ -8,8 +8,8 @@ from typing import assert_never
 
 from harness.engine.attempt import attempt
 from harness.engine.circuit import rest, through
-from harness.engine.effects import done_before, posted, settled, took_effect
-from harness.engine.permission import NO_WAY_BACK, nearest, permitted
+from harness.engine.effects import barred, collect, done_before, posted, settled, took_effect
+from harness.engine.permission import NO_WAY_BACK, asked_again, nearest, permitted
 from harness.engine.progress import Errand, Progress
 from harness.engine.run import Back, Ending, Run, Turn
 from harness.events import AttemptEnded, RemedyChosen, StepEnded, StepStarted
@@ -25,6 +25,7 @@ SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 
 async def do_step(run: Run, errand: Errand) -> tuple[StepRecord, Turn]:
     """Do a step to its end. Returns the record, and what follows it."""
+    run.journal.attribute(await run.stage.session.heard())
     run.ports.emit(StepStarted(run.plan, errand.index, errand.step, run.ports.clock.wall()))
     progress = Progress(errand, errand.step)
     record, turn = await _replayed(run, progress) or await _until_settled(run, progress)
@@ -42,7 +43,7 @@ def skippable(failure: Failure) -> bool:
 
 async def go_on(run: Run, index: int, failure: Failure) -> Ending | None:
     """After a skipped step the next one needs a page that answers."""
-    lost = await run.stage.session.renew(failure, run.left) if failure.tainted else None
+    lost = await _renewed(run, failure) if failure.tainted else None
     return Ending(lost, index, GiveUp()) if lost else None
 
 
@@ -56,17 +57,18 @@ async def _until_settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn
     remedy: Remedy | None = None
     while True:
         outcome = await _try(run, progress, remedy)
+        collect(run, progress, outcome)
         if isinstance(outcome, Passed):
             await run.stage.session.passed(progress.index)
             return progress.record(), None
         await run.stage.session.record()
-        took = await took_effect(run, progress.declared, outcome)
+        took = await took_effect(run, progress.declared, outcome, progress.sent)
         if took:
             return await settled(run, progress)
         failure, remedy = await _answer(run, progress, outcome, known=took is not None)
         match remedy:
             case GiveUp():
-                return progress.record(), Ending(failure, progress.index, remedy)
+                return progress.record(), Ending(_as_declared(progress, failure), progress.index, remedy)
             case Skip(what="task"):
                 return progress.record(), Ending(failure, progress.index, GiveUp("aborted"), skipped=True)
             case Skip():
@@ -88,6 +90,17 @@ async def lost(run: Run, progress: Progress, failure: Failure) -> tuple[StepReco
             return progress.record(), None
 
 
+def _as_declared(progress: Progress, failure: Failure) -> Failure:
+    """A failure of the last fallback as one of the step's own selector, which the file names."""
+    own, last = progress.attempts[0].outcome, progress.attempts[-1].remedy
+    if not (isinstance(last, Substitute) and isinstance(own, Failure)) or failure.code != own.code:
+        return failure
+    tried = [each.remedy.selector for each in progress.attempts if isinstance(each.remedy, Substitute)]
+    message = f"{own.message}; nor does {'its fallback' if len(tried) == 1 else 'any of its fallbacks'} help: "
+    details = {**failure.details, **own.details}
+    return replace(failure, message=message + ", ".join(tried), selector=own.selector, details=details)
+
+
 def _back(run: Run, progress: Progress, failure: Failure, remedy: Rewind) -> Turn:
     checkpoint = nearest(run, progress.index, remedy)
     assert checkpoint is not None  # else it would not have been permitted
@@ -97,7 +110,8 @@ def _back(run: Run, progress: Progress, failure: Failure, remedy: Rewind) -> Tur
 async def _try(run: Run, progress: Progress, remedy: Remedy | None) -> Outcome:
     started, t = run.ports.clock.wall(), run.t
     errand, step = progress.errand, progress.current
-    outcome = await through(run, step, lambda: attempt(run, errand.index, step, remedy, errand.code))
+    code, expect = errand.code, errand.expect
+    outcome = await through(run, step, lambda: attempt(run, errand.index, step, remedy, code, expect=expect))
     outcome = _attributed(run, outcome)
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
@@ -126,8 +140,9 @@ async def _answer(run: Run, progress: Progress, failure: Failure, *, known: bool
     """The next remedy; one that leads to another attempt is made ready: waited for, its page fresh."""
     if _ailment(failure) not in progress.cures:
         progress.cures[_ailment(failure)] = run.plan.rulebook.remedies(failure, run.ports.random)
-    failure, remedy = _next(run, progress, failure, known=known)
+    failure, remedy = await _next(run, progress, failure, known=known)
     run.ports.emit(RemedyChosen(run.plan, progress.index, failure, remedy, len(progress.attempts)))
+    progress.answered(failure, remedy)
     match remedy:
         case Retry(after=after):
             await rest(run, failure, after)
@@ -141,16 +156,24 @@ async def _answer(run: Run, progress: Progress, failure: Failure, *, known: bool
             return failure, remedy
         case _:
             assert_never(remedy)
-    if failure.tainted and (lost := await run.stage.session.renew(failure, run.left)):
+    if failure.tainted and (lost := await _renewed(run, failure)):
         return await _answer(run, progress, lost, known=known)
     return failure, remedy
 
 
-def _next(run: Run, progress: Progress, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
+async def _renewed(run: Run, failure: Failure) -> Failure | None:
+    """A page to go on with; why there is none."""
+    session = run.stage.session
+    before = failure.details.get("url") if "opened_before" in failure.details else session.renewed_at
+    return await session.renew(failure, run.left, await barred(run, (str(before),) if before else ()))
+
+
+async def _next(run: Run, progress: Progress, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
     """The next remedy that may be applied here. Where the task cannot go back, the rule may know something else."""
     while True:
         remedy = next(progress.cures[_ailment(failure)], GiveUp())
-        failure, allowed = permitted(run, progress, failure, remedy, known=known)
+        why = await barred(run, asked_again(run, progress, failure, remedy, known=known))
+        failure, allowed = permitted(run, progress, failure, remedy, known=known, barred=why)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):
             return failure, allowed
 
@@ -189,7 +212,7 @@ def _again(progress: Progress, failure: Failure) -> Step:
         return Wait(value=0, remember=step.remember, timeout=step.timeout, screenshot_id=step.screenshot_id)
     if isinstance(step, Api | Download) or failure.family is not Family.NETWORK:
         return progress.current
-    if failure.effect is not Effect.DONE or posted(failure):
+    if failure.effect is not Effect.DONE or posted(failure) or any(each.unsafe for each in progress.sent):
         return progress.current
     if not isinstance(url, str):
         return progress.current

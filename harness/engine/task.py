@@ -165,7 +165,7 @@ async def _one(run: Run, index: int, step: Step) -> Turn:
     journal = run.journal
     await run.stage.injector.before_step(index, step)
     journal.begun += 1
-    record, turn = await do_step(run, Errand(index, step))
+    record, turn = await do_step(run, Errand(index, step, expect=run.plan.expect_timeout))
     journal.history.append(record)
     journal.trace.append(record)
     if isinstance(turn, Ending) and run.plan.agent is not None:

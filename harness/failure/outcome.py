@@ -18,6 +18,8 @@ class Assertion:
     expected: Any
     actual: Any
     diff: str = ""
+    plain: str = ""
+    """The end of the failure's message, where that says no more than `expected` and `actual`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,5 +14,5 @@ def blamed(failed: Failed, fault: FaultBase) -> Failed:
     if failure.code != "INVALID_INPUT" or failure.advice:
         return failed
     where = fault.source or "injected from Python"
-    advice = f"Mend the fault `{fault.kind}` ({where}), not the step; the message says what is wrong with it."
+    advice = f"Mend the fault `{fault.kind}` ({where}), not the step, as the message says."
     return Failed(replace(failure, advice=advice))

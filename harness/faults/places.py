@@ -10,13 +10,16 @@ from harness.settings import Settings
 from harness.spec.advice.terms import scopes
 from harness.spec.fault_plan_file import LoadedFaultPlan
 from harness.spec.faults import BrowserStop, DatabaseLocked, Fault, HostFault, ServiceFault, SocketFault
+from harness.spec.faults.state import of_service
 from harness.spec.interpolate import interpolate
 from harness.spec.loaded import Loaded
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Severity, Way, did_you_mean, listed, shown
 from harness.spec.references import Scope, as_text
 
-ELSEWHERE = "the fault cannot strike: a browser at --browser-endpoint is no process that could be stopped from here"
+ELSEWHERE = (
+    "the fault cannot strike: a browser at --task-browser-endpoint is no process that could be stopped from here"
+)
 OPEN = Scope()
 """Of a plan: what its references stand for is known with each task."""
 
@@ -57,7 +60,15 @@ def _of(faults: Iterable[Fault], every: Sequence[Scope], project: Project, origi
         elif isinstance(fault, BrowserStop) and project.settings.browser_endpoint:
             yield origin.problem(path, ELSEWHERE, hint="leave the task out, or run it with a browser of this machine")
         elif isinstance(fault, DatabaseLocked) and "${" not in fault.path and project.known:
-            yield from _of_file(project.settings, fault.path, (*path, "path"), origin)
+            yield from _of_database(fault.path, (*path, "path"), project, origin)
+
+
+def _of_database(name: str, path: Way, project: Project, origin: Origin) -> Iterator[Problem]:
+    service, _ = of_service(name)
+    if not service:
+        yield from _of_file(project.settings, name, path, origin)
+    elif service not in project.settings.services:
+        yield _no_service(service, path, project, origin)
 
 
 def _no_service(name: str, path: Way, project: Project, origin: Origin) -> Problem:
@@ -83,7 +94,7 @@ def _unknown(
 
 def _of_file(settings: Settings, name: str, path: Way, origin: Origin) -> Iterator[Problem]:
     """One that a service's command names may be made by it."""
-    folder, made = settings.root.resolve(), any(name in each.command for each in settings.services.values())
+    folder, made = settings.root.resolve(), any(name in (each.command or ()) for each in settings.services.values())
     try:
         file = (folder / name).resolve()
         inside, found = file.is_relative_to(folder), file.is_file()

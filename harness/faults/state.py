@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.criteria import Json, PathError, lookup
@@ -9,17 +10,20 @@ from harness.failure import Failed, Failure
 from harness.faults.database import confined, lock
 from harness.ports import Heal, Kept, Strike, World
 from harness.spec.faults import DatabaseLocked, DelayedState, EnvironmentAltered, MemoryAltered
+from harness.spec.faults.state import of_service
 
 SOURCE = "fault"
 """The source of memory entries that a fault has written."""
 
 
 class StateHands:
-    """Faults of one task's world, and of the databases below `root`, the project's folder."""
+    """Faults of one task's world, and of databases."""
 
-    def __init__(self, world: World, root: Path) -> None:
+    def __init__(self, world: World, root: Path, folder_of: Callable[[str], Path]) -> None:
+        """`root` is the project's folder, `folder_of` answers a service's own."""
         self._world = world
         self._root = root
+        self._folder_of = folder_of
 
     async def strike(self, strike: Strike) -> Heal | None:
         """Do it. Raises Failed."""
@@ -31,11 +35,16 @@ class StateHands:
             case MemoryAltered() as fault:
                 heal = self._alter_memory(fault)
             case DatabaseLocked() as fault:
-                heal = await lock(confined(self._root, fault.path))
+                heal = await lock(confined(*self._placed(fault.path)))
             case other:
                 raise Failed(Failure("INTERNAL_ERROR", f"{other.kind} is no fault of the state"))
         strike.met()
         return heal
+
+    def _placed(self, path: str) -> tuple[Path, str]:
+        """The folder that it must lie in, and the path there. Raises Failed for a service that there is not."""
+        service, rest = of_service(path)
+        return (self._folder_of(service), rest) if service else (self._root, path)
 
     async def _delay(self, fault: DelayedState) -> Heal | None:
         if fault.seconds == 0:

@@ -25,6 +25,9 @@ _LAST = """SELECT e.*, (SELECT COUNT(*) FROM executions AS f WHERE f.run = e.run
     COALESCE(failures.expected, 0) AS expected
     FROM executions AS e LEFT JOIN failures ON failures.execution = e.id
     WHERE e.id IN (SELECT MAX(id) FROM executions WHERE run = ? GROUP BY nodeid) ORDER BY e.id"""
+_WORK = """SELECT COALESCE(SUM(retries), 0) AS retries, COALESCE(SUM(recoveries), 0) AS recoveries,
+    COALESCE(SUM(recovered), 0) AS recovered FROM executions WHERE run = ?"""
+"""What was done, of all executions: a task that was run again did its retries all the same."""
 _PARTS = "SELECT document FROM executions JOIN documents ON execution = id WHERE run = ? ORDER BY id"
 _AROUND = "SELECT document FROM happenings WHERE run = ? ORDER BY position"
 _OVERLAPS = """SELECT runs.run, COUNT(DISTINCT e.nodeid) AS common
@@ -123,7 +126,7 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
     last = database.execute(_LAST, (row["run"],)).fetchall()
     outcomes = Counter(counted(each["outcome"], each["code"]) for each in last)
     passed, failed = outcomes["passed"], outcomes["failed"]
-    tried = sum(each["recoveries"] for each in last)
+    work = database.execute(_WORK, (row["run"],)).fetchone()
     return RunSummary(
         run=row["run"],
         started=row["started"],
@@ -137,11 +140,11 @@ def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
         skipped=outcomes["skipped"],
         flaky=sum(each["outcome"] == "passed" and each["times"] > 1 for each in last),
         healed=sum(each["healed"] for each in last),
-        retries=sum(each["retries"] for each in last),
+        retries=work["retries"],
         commit=row["commit_id"],
         branch=row["branch"],
         error_rate=round(failed / (passed + failed), 4) if passed + failed else None,
-        recovery_rate=round(sum(each["recovered"] for each in last) / tried, 4) if tried else None,
+        recovery_rate=round(work["recovered"] / work["recoveries"], 4) if work["recoveries"] else None,
         note=row["note"],
         running=is_running(row),
     )

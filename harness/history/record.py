@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from harness.figures import UNJUDGED
 from harness.reporting.task_record import TaskRecord
 
 Outcome = Literal["passed", "failed", "skipped", "rerun"]
@@ -15,9 +16,6 @@ Ending = Literal["finished", "interrupted", "unfinished"]
 """`unfinished`: the process of the run died, or it still goes on."""
 Counted = Literal["passed", "failed", "not judged", "skipped"]
 """What a task counts as in a run."""
-
-UNJUDGED = frozenset({"INTERRUPTED", "WORKER_CRASHED"})
-"""Codes of executions that were cut off from outside: they say nothing about their task."""
 
 
 def counted(outcome: str, code: str | None) -> Counted:

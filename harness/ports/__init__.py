@@ -2,13 +2,14 @@
 
 from harness.ports.fault import Hands, Heal, Strike
 from harness.ports.run import Agent, Archive, Ask, Injector, LeftOut, Ports, RepairHook, Stage
-from harness.ports.session import Evidence, Item, Observation, Observe, Saved, Session
+from harness.ports.session import ConsoleLine, Evidence, Item, Observation, Observe, Saved, Session
 from harness.ports.world import Json, Kept, Snapshot, World
 
 __all__ = [
     "Agent",
     "Archive",
     "Ask",
+    "ConsoleLine",
     "Evidence",
     "Hands",
     "Heal",

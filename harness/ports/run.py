@@ -99,6 +99,10 @@ async def _nobodys(_url: str) -> None:
     """No service is kept here."""
 
 
+async def _none_to_wait_for() -> None:
+    """No service is kept here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """All that a task runs on."""
@@ -116,6 +120,8 @@ class Ports:
     """The circuit of the site at a URL; None where nothing is counted."""
     recover: Callable[[str], Awaitable[None]] = _nobodys
     """Wait until the service at a URL answers again, when it is one of ours and does not; never raises."""
+    ready: Callable[[], Awaitable[None]] = _none_to_wait_for
+    """Wait until the services of the task listen; one that was lost is started again. Raises Failed."""
     ask: Ask | None = None
     """Asks a person at a terminal; None where there is none."""
     repair: RepairHook | None = None

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from harness.failure import Failure, Outcome
 from harness.ports.world import Json
+from harness.record import Sent
 from harness.recovery import Capture
 from harness.spec.steps import Step
 
@@ -29,14 +30,31 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
+class ConsoleLine:
+    """What a page said to its console, and when."""
+
+    at: datetime
+    level: str
+    """`LOG`, `INFO`, `WARNING`, `ERROR`, as Playwright names it, in capitals."""
+    text: str
+    place: str = ""
+    """`url:line`, where it is known."""
+
+    def __str__(self) -> str:
+        return f"[{self.level}] {self.text}" + (f" ({self.place})" if self.place else "")
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """What could still be learnt of the browser. The files lie in `folder`, raw: not yet redacted, nor inert."""
 
     folder: Path
     items: tuple[Item, ...] = ()
     url: str | None = None
-    console: tuple[str, ...] = ()
+    console: tuple[ConsoleLine, ...] = ()
     extra: Mapping[str, Any] = field(default_factory=dict)
+    why: str = "the browser gave none"
+    """Why there is none of those that `items` does not name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +91,11 @@ class Saved(Protocol):
     @property
     def url(self) -> str: ...
 
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Of all its pages: what going back to it asks for again."""
+        ...
+
 
 class Session(Protocol):
     """One browser context with its pages; the engine's hands and eyes."""
@@ -100,11 +123,29 @@ class Session(Protocol):
         """Keep a screenshot by a name (`screenshot_id`); None when the page gives none."""
         ...
 
-    async def renew(self, failure: Failure, within: float) -> Failure | None:
+    def take_sent(self) -> tuple[Sent, ...]:
+        """What has left the pages since this was last asked: unsafe requests, and those for documents.
+
+        It is known from the moment at which a request leaves, and outlives page, browser and driver. What the page
+        sends by itself again and again (a heartbeat) is left out as soon as it is known for that.
+        """
+        ...
+
+    async def heard(self) -> tuple[Sent, ...]:
+        """As `take_sent`, once the last act's consequences are over: it is known then what was sent twice. Bounded."""
+        ...
+
+    @property
+    def renewed_at(self) -> str | None:
+        """The address that `renew` asks for, when it has to open the page again."""
+        ...
+
+    async def renew(self, failure: Failure, within: float, barred: str | None = None) -> Failure | None:
         """Make a page that can be trusted again, by the lowest rung of the ladder that helps after this failure.
 
         A page that hangs is freed and keeps its state; one that crashed is replaced in the same context; else there is
         a new context with the same storage, at the last URL (DESIGN 4.3, ring 2). Returns why that could not be had.
+        `barred` is why that URL must not be asked for again: a page that is still there may be freed all the same.
         """
         ...
 

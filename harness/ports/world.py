@@ -23,22 +23,35 @@ class Kept:
 
     Only then going back undoes what the steps did, and a `write` may be done again (DESIGN 4.2).
     """
+    refused: str = ""
+    """Why the environment is not put back although it could be written: the isolation of the project forbids it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Memory and environment at the end; None where the strategy does not want it."""
+    """Memory and environment at the end; None where it was not taken."""
 
     memory: dict[str, Json] | None = None
     environment: dict[str, Json] | None = None
+    why: str = "the task had not begun"
+    """Why what is None was not taken."""
 
 
 class World(Protocol):
     """Memory and environment of one task or episode (DESIGN 4.9). Channels raise Failed when unreadable."""
 
-    def memory(self) -> Mapping[str, Json]: ...
+    def memory(self) -> Mapping[str, Json]:
+        """Key -> value, as of the last `synchronize` and what was remembered since."""
+        ...
 
     def remember(self, key: str, value: Json, source: str) -> None: ...
+
+    async def synchronize(self) -> None:
+        """Write what was remembered to where the system under test keeps its memory, and read what stands there now.
+
+        Nothing, where the memory is the harness's own. Raises Failed.
+        """
+        ...
 
     def entries(self) -> dict[str, Json]:
         """Key -> MemoryKV entry (key, value, ts, source, confidence)."""

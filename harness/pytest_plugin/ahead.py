@@ -52,6 +52,7 @@ class Ahead:
         self._known: set[str] = set()
         self._wanted: dict[str, frozenset[str]] | None = None
         self._before: dict[str, frozenset[str]] = {}
+        self._episodes: dict[str, list[TaskItem]] = {}
 
     def run(self, item: pytest.Item, sink: Callable[[Any], None]) -> Ran:
         """What became of the task whose turn it is. Raises SpecError, KeyboardInterrupt."""
@@ -80,9 +81,19 @@ class Ahead:
         make = partial(plan_of, self._state, item.loaded)
         wants, after = (self._wanted or {}).get(name, frozenset()), self._before.get(name, frozenset())
         alone = any(fault.kind in SHARED for fault in self._faults(spec))
-        free = not held and plain(item, current) and item.loaded.source not in self._state.problems
-        free = free and not (spec.episode_id and may_run_again(item))
-        return Job(name, wants, after, alone, free), make
+        free = not held and self._free(item, current)
+        return Job(name, wants, after, alone, episode=spec.episode_id or "", ahead=free), make
+
+    def _free(self, item: TaskItem, current: pytest.Item) -> bool:
+        """Whether it may run ahead. Where a state is shared, an episode begins only when all of it may go on."""
+        episode = item.loaded.spec.episode_id
+        if episode is None:
+            return self._prepared(item, current)
+        together = self._episodes[episode] if self._state.settings.shared_state else [item]
+        return not may_run_again(item) and all(self._prepared(each, current) for each in together)
+
+    def _prepared(self, item: TaskItem, current: pytest.Item) -> bool:
+        return plain(item, current) and item.loaded.source not in self._state.problems
 
     def _faults(self, spec: TaskSpec) -> Iterator[Fault]:
         yield from spec.faults
@@ -102,6 +113,7 @@ class Ahead:
             if episode := item.loaded.spec.episode_id:
                 self._before[item.nodeid] = frozenset(filter(None, [last.get(episode)]))
                 last[episode] = item.nodeid
+                self._episodes.setdefault(episode, []).append(item)
 
 
 def begin(config: pytest.Config, state: State) -> None:

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from harness.triage import Cause
 
-OPTION = "--github-annotations"
+OPTION = "--task-github-annotations"
 OTHER = "pytest_github_actions_annotate_failures"
 """A plugin that annotates every failed test, at the first line of its file."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from harness.pytest_plugin.failures import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.state import STATE
@@ -42,7 +43,7 @@ class TaskItem(pytest.Function):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:  # noqa: ARG002
         if isinstance(excinfo.value, TaskFailed):  # a declared failure explains itself: no Python traceback
-            return excinfo.value.text
+            return excinfo.value.representation(self.path)
         return super().repr_failure(excinfo)
 
 
@@ -62,14 +63,29 @@ class TaskFile(pytest.Module):
                 self.config.stash[CHANNELS],
                 needs_steps=not self.config.stash[STATE].agent,
                 agents=tuple(self.config.stash[STATE].settings.agents),
+                defaults=self.config.stash[STATE].settings.defaults,
+                extra_keys=self.config.stash[STATE].settings.extra_keys,
             )
         except SpecError as error:
             raise self.CollectError(commandless(str(error))) from None
+        self._modified(loaded)
         for warning in (*loaded.warnings, *self._misplaced(loaded)):
             self.warn(TaskSpecWarning(str(warning)))
         cases = expand(loaded)
         for case in cases:
             yield self._item(case, cases)
+
+    def _modified(self, loaded: Loaded) -> None:
+        """Let the project's hooks change the task; CollectError for what they put where it does not fit."""
+        try:
+            self.config.hook.pytest_taskspec_modify_task(config=self.config, task=loaded.spec, path=self.path)
+        except ValidationError as error:
+            what = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+            raise self.CollectError(
+                f"{loaded.source}: pytest_taskspec_modify_task assigned what does not fit: {what}"
+            ) from None
+        except ValueError as error:
+            raise self.CollectError(f"{loaded.source}: pytest_taskspec_modify_task: {error}") from None
 
     def _misplaced(self, loaded: Loaded) -> list[Problem]:
         """Warnings of faults that do not fit the project; CollectError for one that could not even begin."""
@@ -104,7 +120,8 @@ class TaskFile(pytest.Module):
         names = [*family, *loaded.spec.tags]
         for name in names:
             register_mark(self.config, name)
-        return [pytest.mark.taskspec, *(getattr(pytest.mark, name) for name in names), *labels(loaded.spec)]
+        left_out = [pytest.mark.skip(reason=loaded.spec.own.skip)] if loaded.spec.own.skip else []
+        return [pytest.mark.taskspec, *left_out, *(getattr(pytest.mark, name) for name in names), *labels(loaded.spec)]
 
 
 def _with_goal(spec: TaskSpec) -> TaskSpec:
@@ -133,7 +150,8 @@ def register_mark(config: pytest.Config, name: str) -> None:
 def collect_file(file_path: Path, parent: pytest.Collector) -> TaskFile | None:
     if is_fault_plan(file_path):
         if parent.session.isinitpath(file_path):
-            raise pytest.UsageError(f"{file_path.name} is a fault plan, not a task: pytest TASKS --faults {file_path}")
+            right = f"pytest TASKS --task-faults {file_path}"
+            raise pytest.UsageError(f"{file_path.name} is a fault plan, not a task: {right}")
         return None
     patterns = tuple(parent.config.getini("taskspec_files"))
     named = parent.session.isinitpath(file_path) and file_path.suffix in (".yaml", ".yml", ".json")

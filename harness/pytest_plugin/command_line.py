@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from harness.endpoint_urls import OPTION, names
+from harness.endpoint_urls import OPTIONS, names
 from harness.reporting.redaction import MARK, Redactor
 from harness.reporting.secrets import is_secret_name
 from harness.settings import Settings
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
 
-_LOGIN = re.compile(r"(?<=://)[^/@\s]+(?=@)")
-"""`user:password` of a URL."""
 Hide = Callable[[str], str]
 
 
@@ -38,12 +35,12 @@ def without_secrets(arguments: Sequence[object], redactor: Redactor) -> Iterator
         elif hidden and equals:
             yield f"{name}={hidden(value)}"
         else:
-            yield _LOGIN.sub(MARK, redactor.text(argument))
+            yield redactor.text(argument)
         hide = None if equals else hidden
 
 
 def _hidden(option: str) -> Hide | None:
     """What stands for the value of an option that may be secret."""
-    if option == OPTION:
+    if option in OPTIONS:
         return lambda urls: ",".join(names([url.strip() for url in urls.split(",") if url.strip()]))
     return (lambda _: MARK) if option.startswith("-") and is_secret_name(option) else None

@@ -10,7 +10,7 @@ import pytest
 from harness.reporting.allure_sink import running_test
 from harness.reporting.job_log import commandless
 from harness.reporting.progress import Progress
-from harness.resilience.events import GaveUp, InvariantBroken, Retrying, Waiting
+from harness.resilience.events import GaveUp, InvariantBroken, Retrying, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.telemetry import Record, StepDone, TaskDone
 from harness.telemetry.levels import level_name, line
@@ -20,8 +20,8 @@ LONG = 10.0
 
 
 class TerminalLines:
-    """`Retrying 2/3 in 2.0 s: connection refused`: with `-v`, and before a long wait. Alarms and what cannot be always,
-    but with `-q`."""
+    """`Retrying 2/3 in 2.0 s: connection refused`: with `-v`, and before a long wait. What cannot be
+    is told always, but with `-q`; thresholds that were crossed stand in the summary."""
 
     name = "terminal"
 
@@ -45,9 +45,7 @@ def shown(record: Record, verbosity: int) -> bool:
     match record.event:
         case _ if verbosity < 0:
             return False
-        case ThresholdCrossed(after=level):
-            return level != "ok"
-        case InvariantBroken():
+        case InvariantBroken() | SlotAwaited():
             return True
         case Retrying(delay=seconds) | Waiting(seconds=seconds) if seconds >= LONG:
             return True

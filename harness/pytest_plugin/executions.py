@@ -76,7 +76,9 @@ class Executions:
         found = self._open.pop(where, None)
         if found is None or report.passed or found.outcome == "failed":
             return None
-        return found.model_copy(update={"outcome": report.outcome, "reason": self._redacted(_first_line(report))})
+        record = found.record.model_copy(update={"torn": True}) if found.record else None
+        reason = self._redacted(_first_line(report))
+        return found.model_copy(update={"outcome": report.outcome, "reason": reason, "record": record})
 
     def _placed(self, record: TaskRecord | None) -> TaskRecord | None:
         if record is None or record.artifacts is None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
 from harness.reporting.job_log import commandless
 
@@ -10,10 +13,23 @@ from harness.reporting.job_log import commandless
 class TaskFailed(Exception):  # noqa: N818 - reads as pytest's own `Failed`
     """The task did not do what it should. pytest: failed; Allure: broken."""
 
-    def __init__(self, message: str, text: str) -> None:
-        """`message` is for reports that show one box (Allure), `text` is the whole screen for the terminal."""
+    def __init__(self, message: str, text: str, cause: str = "") -> None:
+        """`message` is for reports that show one box (Allure), `text` is the whole screen for the terminal.
+
+        `cause` is one line for pytest's short summary, beside the task's id; without it, the first line of `message`.
+        """
         super().__init__(commandless(message))
         self.text = commandless(text)
+        self.cause = commandless(cause or message.partition("\n")[0])
+
+    def representation(self, path: Path) -> ReprExceptionInfo:
+        """For the terminal: the whole screen once, and the cause in the short summary.
+
+        A plain text would stand whole in the summary, too, wherever pytest does not cut lines (`CI=true`).
+        """
+        entry = ReprEntryNative([f"{line}\n" for line in self.text.splitlines()])
+        traceback = ReprTraceback([entry], extraline=None, style="native")
+        return ReprExceptionInfo(traceback, ReprFileLocation(str(path), 1, self.cause))
 
 
 class CriterionFailed(TaskFailed, AssertionError):  # noqa: N818

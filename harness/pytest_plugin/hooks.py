@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.spec.task import TaskSpec
 from harness.telemetry import Record
+
+
+@pytest.hookspec
+def pytest_taskspec_modify_task(config: pytest.Config, task: TaskSpec, path: Path) -> None:
+    """Change a task that was read from `path`, before it is selected and planned; the settings' defaults are in it.
+
+    Assign to its keys, as in `task.step_timeout = 5` or `task.tags = (*task.tags, "slow")`: each assignment is checked,
+    and what does not fit is an error of the task's file. Called once for each file at collection, in every worker of
+    pytest-xdist alike, so it must not depend on chance. `harness validate` and the other commands do not call it.
+    """
 
 
 @pytest.hookspec(firstresult=True)

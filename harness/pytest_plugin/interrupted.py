@@ -1,9 +1,7 @@
-"""An interrupted run: signals that end it in order, and the tasks that xdist's workers could not tell of any more."""
+"""The tasks of an interrupted run that xdist's workers could not tell of any more."""
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,18 +12,6 @@ from harness.reporting.manifest import MANIFEST
 from harness.reporting.task_record import TaskRecord
 
 CODE = "INTERRUPTED"
-
-
-def end_in_order() -> None:
-    """SIGTERM (a CI system that cancels) and SIGHUP (a terminal that is closed) end the run as Ctrl-C does.
-
-    So its reports are written, and nothing is left behind.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
 
 
 def interrupted_tasks(artifacts: Path, run_id: str) -> Iterator[TaskRecord]:

@@ -22,6 +22,8 @@ def properties(record: TaskRecord) -> Iterator[tuple[str, object]]:
     yield "task_id", record.task_id
     yield "final_state", record.final_state
     yield "retries", record.retries
+    yield "fallbacks", record.fallbacks
+    yield "recovered", record.recovered
     yield "healed", str(any(each.get("type") == "fallback_selector_used" for each in record.warnings)).lower()
     facts = {
         "code": record.code,

@@ -11,18 +11,20 @@ from typing import Any
 import pytest
 
 from harness.compile.planned import plans_of
-from harness.pytest_plugin import faults, hooks, options, system_browser
+from harness.pytest_plugin import aliases, faults, foreign, hooks, options, ordinary_tests, system_browser
 from harness.pytest_plugin.ci_asked import asked_for
 from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
 from harness.pytest_plugin.cut_short import cut_short
 from harness.pytest_plugin.dependencies import WithDependencies, names_of
 from harness.pytest_plugin.garbage import RareGarbage
 from harness.pytest_plugin.history import HISTORY, RunHistory
+from harness.pytest_plugin.isolation import undeclared_lines
 from harness.pytest_plugin.junit import add_properties
 from harness.pytest_plugin.needs import OPTION
 from harness.pytest_plugin.order import arrange, task_items
 from harness.pytest_plugin.plans import header_lines, reach_lines
 from harness.pytest_plugin.shard import Sharding
+from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, RECORD, STATE, State
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import environment, live_progress, refused, write_summary
@@ -40,13 +42,19 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    options.add_own(parser)
+    options.add_options(parser)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> Generator[None, Any, Any]:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, Any, Any]:
+    """All other plugins and the first conftest.py files have registered their options when this goes on."""
+    aliases.look_ahead(early_config, parser, args)
     result = yield
-    options.add_shared(parser, early_config.pluginmanager)
+    ours = aliases.settle(parser, args)
+    aliases.refuse_contradictions(early_config, ours)
+    foreign.note_given(early_config, parser, args)
     return result
 
 
@@ -54,10 +62,14 @@ def pytest_configure(config: pytest.Config) -> None:
     register_mark(config, "taskspec")
     settings = options.settings_of(config)
     check_extras(settings)
-    config.stash[STATE] = State(settings, live_progress(config), config.getoption("--agent"))
+    config.stash[STATE] = State(settings, live_progress(config), config.getoption("--task-agent"))
+    signals = Signals(config)
+    config.stash[STATE].begun = signals.begin
+    config.pluginmanager.register(signals, "taskspec-signals")
     config.stash[CHANNELS] = frozenset(settings.channels) or None
     config.pluginmanager.register(RareGarbage(config), "taskspec-garbage")
     config.pluginmanager.register(faults, "taskspec-faults")
+    config.pluginmanager.register(ordinary_tests, "taskspec-ordinary-tests")
     if config.pluginmanager.hasplugin("playwright"):
         config.pluginmanager.register(system_browser, "taskspec-system-browser")
     if config.getoption(OPTION):
@@ -125,10 +137,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     state, tasks = session.config.stash[STATE], task_items(session.items)
     state.selected = {item.loaded.spec.task_id for item in tasks}
     state.names = names_of(tasks)
+    state.last = {
+        each.loaded.spec.episode_id: each.loaded.spec.task_id for each in tasks if each.loaded.spec.episode_id
+    }
     state.look_at_plans([item.loaded.spec for item in tasks])
     if tasks and not session.config.getoption("collectonly"):
         from harness.pytest_plugin import ahead  # the engine is loaded only in a session that runs a task
 
+        if not hasattr(session.config, "workerinput"):
+            foreign.refuse(session.config)
+            state.check_folders()
         try:
             telemetry_of(session.config).begin()
             state.harness()
@@ -178,6 +196,8 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
     if call.when == "call" and (record := item.stash.get(RECORD, None)):
         report.taskspec = record.model_dump(mode="json")
         add_properties(item, record)
+    if call.when == "teardown" and report.failed and (record := item.stash.get(RECORD, None)):
+        report.taskspec = record.model_copy(update={"torn": True}).model_dump(mode="json")
     if call.when == "teardown" and RECORD in item.stash:
         del item.stash[RECORD]  # pytest keeps the items to the end of the run
     if call.when == "call" and report.skipped and isinstance(item, TaskItem):
@@ -226,6 +246,8 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         unwritten += refused(place, lambda: write_allure_files(place, environment(config, state), os.environ))
     history: Any = config.pluginmanager.getplugin(HISTORY)
     more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *unwritten, *_passed_over(state)]
+    more += [f"services: {line}" for line in state.kept_services]
+    more += undeclared_lines(config, state.settings)
     write_summary(terminalreporter, records, skipped, state.settings, place, more, state.idle)
 
 
@@ -238,9 +260,17 @@ def _passed_over(state: State) -> list[str]:
 
 
 def _records(terminalreporter: Any) -> list[TaskRecord]:
-    """What became of each task; of several attempts (`--reruns`) the last."""
-    reports = [r for kind in ("passed", "failed") for r in terminalreporter.stats.get(kind, [])]
-    return [TaskRecord.model_validate(report.taskspec) for report in reports if hasattr(report, "taskspec")]
+    """What became of each task, its fixtures included; of several attempts (`--reruns`) the last."""
+    stats = terminalreporter.stats
+    torn = {_execution(r): r for r in stats.get("error", []) if hasattr(r, "taskspec")}
+    reports = (r for kind in ("passed", "failed") for r in stats.get(kind, []) if hasattr(r, "taskspec"))
+    last = {_execution(r): r for r in reports} | torn
+    return [TaskRecord.model_validate(report.taskspec) for report in last.values()]
+
+
+def _execution(report: Any) -> tuple[str, str]:
+    """Node and worker of a report."""
+    return report.nodeid, getattr(report, "worker_id", "")
 
 
 def _skipped(terminalreporter: Any) -> list[tuple[str, str]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from harness.spec.library import mentions
 from harness.spec.load import Loaded, find_tasks, load_file
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
@@ -46,7 +47,7 @@ def added_files(asked: Sequence[Asked], folders: Sequence[Path], patterns: tuple
     others: list[Path] | None = None
     while missing := _missing(known, asked):
         others = _around(asked, folders, patterns) if others is None else others
-        found = [path for path in others if path not in known and _mentions(path, missing)]
+        found = [path for path in others if path not in known and mentions(path, missing)]
         if not found:
             break
         known |= {path: _cases(path) for path in found}
@@ -96,12 +97,3 @@ def _missing(known: Mapping[Path, tuple[Loaded, ...]], asked: Sequence[Asked]) -
     wanted = {task_id for _, task_id in _wanted(known, asked)}
     tasks = (task for task in chain.from_iterable(known.values()) if task.spec.task_id in wanted)
     return {name for task in tasks for name in task.spec.dependencies if name not in names}
-
-
-def _mentions(path: Path, names: Iterable[str]) -> bool:
-    """Whether a file may be a task of one of these names; most files need not be read closer."""
-    try:
-        text = path.read_text("utf-8", "replace")
-    except OSError:
-        return False
-    return any(name.partition("[")[0] in text or name == path.parent.name for name in names)

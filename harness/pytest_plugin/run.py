@@ -18,12 +18,13 @@ from harness.ports import LeftOut
 from harness.pytest_plugin.asking import Ask, person
 from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
 from harness.pytest_plugin.needs import advice, obstacle
+from harness.pytest_plugin.retrace import traced_in_full
 from harness.pytest_plugin.state import RECORD, STATE, State
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.pytest_plugin.unrun import bare_plan, unrun
 from harness.record import TaskResult
 from harness.reporting.allure_sink import AllureSink
-from harness.reporting.console import brief, failure_text, headline
+from harness.reporting.console import brief, cause, failure_text, headline
 from harness.reporting.job_log import commandless
 from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
@@ -52,8 +53,9 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         raise interrupted.ending if isinstance(interrupted, SessionOver) else interrupted
     if result.skipped:
         raise _skipped(harness.redactor.text(result.skipped))
+    item.user_properties += list(loaded.spec.own.notes)
     _tell(item, result, record)
-    _judge(plan, result, harness.redactor, state.settings)
+    _judge(plan, result, harness.redactor, state.settings, traced_in_full(state, item, plan, result))
 
 
 class RepairFailed(Exception):  # noqa: N818 - its name is shown to people
@@ -105,6 +107,9 @@ def _ran(state: State, item: pytest.Item, loaded: Loaded, sink: Callable[[Event]
 def plan_of(state: State, loaded: Loaded) -> Plan:
     """Raises SpecError. What a worker of xdist has left behind that died is not met by a task that runs again (002)."""
     plan = compile_plan(loaded, settings=state.settings, run_id=state.run_id, agent=state.chosen)
+    episode = plan.spec.episode_id
+    if episode and state.last.get(episode) != plan.task_id:
+        plan = replace(plan, last_of_episode=False)
     return replace(plan, world=f"{plan.world}.{state.afresh}") if state.afresh and not plan.spec.episode_id else plan
 
 
@@ -140,7 +145,7 @@ def _require(state: State, item: pytest.Item, loaded: Loaded) -> None:
         state.ahead.skip(item)
     if found.absent:
         state.unjudged.append(item)
-        raise _skipped(f"{found.reason}; {advice(item)}")
+        raise _skipped(f"{found.reason}; {advice(item, found.absent)}")
     raise _skipped(found.reason)
 
 
@@ -159,7 +164,7 @@ def _unready(state: State, item: pytest.Item, loaded: Loaded, error: SpecError) 
     lines = [headline(plan, result, redactor), *(f"  {line}" for line in str(error).splitlines())]
     if result.artifacts is not None:
         lines.append(f"  artifacts: {shown_path(result.artifacts)}")
-    return TaskFailed(brief(plan, result, redactor), "\n".join(lines))
+    return TaskFailed(brief(plan, result, redactor), "\n".join(lines), cause(plan, result, redactor))
 
 
 def _tell(item: pytest.Item, result: TaskResult, record: TaskRecord) -> None:
@@ -172,16 +177,17 @@ def _tell(item: pytest.Item, result: TaskResult, record: TaskRecord) -> None:
     item.stash[RECORD] = record
 
 
-def _judge(plan: Plan, result: TaskResult, redactor: Redactor, settings: Settings) -> None:
+def _judge(plan: Plan, result: TaskResult, redactor: Redactor, settings: Settings, full_trace: str) -> None:
     __tracebackhide__ = True
     unserved = None if settings.services else settings.root / "pyproject.toml"
-    expect, text = plan.spec.expect, failure_text(plan, result, redactor=redactor, unserved=unserved)
+    expect = plan.spec.expect
+    text = failure_text(plan, result, redactor=redactor, unserved=unserved, full_trace=full_trace)
     if expect is not None:
         if wrong := unmet(expect, result):
             headline = f"{plan.task_id} did not show the outcome it declares: {'; '.join(wrong)}"
             raise CriterionFailed(headline, f"{headline}\n\n{text}")
     elif result.failure is not None:
         kind = CriterionFailed if result.failure.family is Family.ASSERTION else TaskFailed
-        raise kind(brief(plan, result, redactor), text)
+        raise kind(brief(plan, result, redactor), text, cause(plan, result, redactor))
     elif result.final_state == "partial_success" and plan.strict:
         raise TaskFailed(f"{plan.task_id} ended as partial_success, which --taskspec-strict refuses", text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,8 +12,8 @@ import pytest
 
 from harness.compile.planned import plans_of
 from harness.plan import new_run_id
-from harness.pytest_plugin.interrupted import end_in_order
 from harness.pytest_plugin.plans import idle_lines
+from harness.reporting.folders import unusable_folders
 from harness.reporting.progress import Progress
 from harness.reporting.task_record import TaskRecord
 from harness.resilience.events import Emit, nobody
@@ -37,6 +37,8 @@ class State:
     broken: list[bool] = field(default_factory=list)
     """For each file that could not be collected: whether it is a task file."""
     selected: set[str] = field(default_factory=set)
+    last: dict[str, str] = field(default_factory=dict)
+    """Episode -> id of its last task among the selected ones."""
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What a dependency may be called -> ids of the tasks it stands for, those that were not selected included."""
     done: dict[str, bool] = field(default_factory=dict)
@@ -49,6 +51,8 @@ class State:
     """Tasks that Ctrl-C ended: pytest makes no report of them."""
     unjudged: list[pytest.Item] = field(default_factory=list)
     """Tasks skipped because what they depend on did not run."""
+    begun: Callable[[], None] = lambda: None
+    """Called when the first thing of a run is about to start."""
     tell: Emit = nobody
     """Hears what happens around calls: circuits, services."""
     ahead: Ahead | None = None
@@ -65,6 +69,8 @@ class State:
     """Of a worker that follows one that died: the end of its worlds' names. A task that runs again has a fresh one."""
     told_browser: str = ""
     """What a worker of xdist said of its browser."""
+    services: Mapping[str, int] | None = None
+    """Hosts of the services, once they are up for ordinary tests."""
     _harness: SyncHarness | None = None
 
     def harness(self) -> SyncHarness:
@@ -73,10 +79,15 @@ class State:
             from harness.wiring import SyncHarness  # Playwright is loaded only in a session that runs a task
 
             self._harness = SyncHarness(self.settings, self.run_id, self.tell)
-            end_in_order()
+            self.begun()
             if named := self.chosen or self.settings.agent:
                 self._harness.check_agent(named)
         return self._harness
+
+    def check_folders(self) -> None:
+        """UsageError, with a sentence for each, when the folders that every run writes into cannot be used."""
+        if found := unusable_folders(self.settings):
+            raise pytest.UsageError("\n".join(found))
 
     def look_at_plans(self, specs: Sequence[TaskSpec]) -> None:
         """Which tasks were selected is known: keep what of the fault plans strikes none of them."""
@@ -92,6 +103,11 @@ class State:
     def browser(self) -> str:
         """Name and version of the browser, once one was started in this process or in a worker that has ended."""
         return (self._harness.browser if self._harness else "") or self.told_browser
+
+    @property
+    def kept_services(self) -> tuple[str, ...]:
+        """A line for each service that this run used and did not start, since the project keeps it."""
+        return self._harness.kept_services if self._harness else ()
 
     def close(self) -> None:
         """Bounded. What was cut off in it is not tried again."""

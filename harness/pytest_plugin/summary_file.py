@@ -1,4 +1,4 @@
-"""`--summary FILE`: a run as Markdown, for the page of a CI job."""
+"""`--task-summary FILE`: a run as Markdown, for the page of a CI job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.settings import Settings
 if TYPE_CHECKING:
     from harness.triage.markdown import Page
 
-OPTION, SHORT = "--task-summary", "--summary"
+OPTION = "--task-summary"
 
 
 def place(config: pytest.Config) -> Path | None:

@@ -1,4 +1,4 @@
-"""pytest-playwright's `page` where only the system's Chromium is installed: the browser that tasks have."""
+"""pytest-playwright's `page`: the browser that tasks have, and the hosts of the services."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness.pytest_plugin.ordinary_tests import started, wanted
 from harness.pytest_plugin.state import STATE
 from harness.settings import BrowserSettings
 
@@ -34,6 +35,19 @@ def launch_browser(
         return launch_browser(**{**missing(all_options, settings, own, os.environ), **options})
 
     return launch
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(
+    browser_type_launch_args: dict[str, Any], browser_name: str, pytestconfig: pytest.Config
+) -> dict[str, Any]:
+    """As pytest-playwright has them, and with `services_for = "session"` the hosts of the services."""
+    if browser_name != "chromium" or not wanted(pytestconfig):
+        return browser_type_launch_args
+    from harness.browser.domains import resolver_rules
+
+    rules = f"--host-resolver-rules={resolver_rules(started(pytestconfig).hosts, {})}"
+    return {**browser_type_launch_args, "args": [*browser_type_launch_args.get("args", ()), rules]}
 
 
 def missing(

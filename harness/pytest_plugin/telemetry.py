@@ -61,8 +61,8 @@ class RunTelemetry:
         self._tail = Tail(self._events, state.run_id)
         self._allure = AllureEvents()
         self._terminal = TerminalLines(config, state.progress)
-        self._records: dict[str, dict[str, Any]] = {}
-        """Node id -> what became of the task; of several attempts (`--reruns`) the last."""
+        self._records: dict[str, list[dict[str, Any]]] = {}
+        """Node id -> what became of the task, each time that it ran (`--reruns`)."""
         self._notes: dict[str, str] = {}
         self.tally = Tally(self.emit)
 
@@ -86,7 +86,7 @@ class RunTelemetry:
     def spare_reports(self) -> None:
         """Keep our log lines out of what pytest captures for its reports: the failure itself says all of it, shorter.
 
-        Whoever asks for `--log-profile debug`, a log file or live logs gets them.
+        Whoever asks for `--task-log-profile debug`, a log file or live logs gets them.
         """
         handler = getattr(self._config.pluginmanager.getplugin("logging-plugin"), "report_handler", None)
         if self._settings.log_profile != "debug" and isinstance(handler, logging.Handler):
@@ -151,7 +151,10 @@ class RunTelemetry:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """The controller looks at what its workers wrote since: thresholds and long waits are told at once."""
         if document := getattr(report, "taskspec", None):
-            self._records[report.nodeid] = document  # as it is: pytest keeps it too, and a second one would be dear
+            found = self._records.setdefault(report.nodeid, [])
+            if found and report.when == "teardown":
+                found.pop()  # of the same execution: a fixture failed after it
+            found.append(document)  # as it is: pytest keeps it too, and a second one would be dear
         self._follow()
 
     def _follow(self) -> None:
@@ -174,8 +177,7 @@ class RunTelemetry:
             output.workeroutput[OUTPUT] = self._stream.problems
         else:
             self._follow()
-            records = map(TaskRecord.model_validate, self._records.values())
-            self._write([*records, *self._state.interrupted])
+            self._write([*(found[-1] for found in self._executions()), *self._state.interrupted])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -198,11 +200,16 @@ class RunTelemetry:
             lines = self.tally.lines()
         return [*lines, *(f"telemetry: {sink}: {problem}" for sink, problem in problems.items())]
 
+    def _executions(self) -> list[list[TaskRecord]]:
+        """Of each task all executions, the last one last."""
+        return [[TaskRecord.model_validate(each) for each in found] for found in self._records.values()]
+
     def _write(self, records: Sequence[TaskRecord]) -> None:
         stamp = {"run": self._state.run_id, "finished": datetime.now(UTC).isoformat()}
         with self.stream.lock:
             figures = self.tally.as_json()
-        document = {**stamp, "error_metrics": error_metrics(records), **figures}
+        earlier = [record for found in self._executions() for record in found[:-1]]
+        document = {**stamp, "error_metrics": error_metrics(records, earlier), **figures}
         try:
             write_json(self._settings.root / METRICS, document)
             if self._settings.telemetry.prometheus:

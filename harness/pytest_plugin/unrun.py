@@ -64,7 +64,7 @@ def unrun(state: State, plan: Plan, failure: Failure, missed: str = "it did not 
     items = tuple(Item(name, "missed", missed) for name in _OF_THE_BROWSER)
     result = replace(result, error=report)
     try:
-        kept = archive.keep(plan, result, report, Evidence(archive.scratch(plan), items), Snapshot())
+        kept = archive.keep(plan, result, report, Evidence(archive.scratch(plan), items), Snapshot(why=missed))
     except OSError as error:
         return not_kept(result, error)
     return replace(result, artifacts=kept)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,10 +13,11 @@ from typing import Any
 import pytest
 
 from harness.failure import Failed
+from harness.pytest_plugin import ordinary_tests
 from harness.pytest_plugin.begun import ALONE, JOURNAL
 from harness.pytest_plugin.comeback import Comeback, last_one, looks_ahead, of_task
+from harness.pytest_plugin.foreign import refuse
 from harness.pytest_plugin.garbage import rarely
-from harness.pytest_plugin.interrupted import end_in_order
 from harness.pytest_plugin.order import groups
 from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, STATE, State
 from harness.pytest_plugin.telemetry import telemetry_of
@@ -95,9 +97,14 @@ class XdistHooks:
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """The controller owns the services: it starts them when a worker has found tasks, before the first one runs."""
         state: State = node.config.stash[STATE]
+        if ids and ordinary_tests.wanted(node.config):
+            with contextlib.suppress(Failed, ValueError, OSError):  # each test reports it
+                state.harness().start()
         if not any(map(of_task, ids)):
             return
-        end_in_order()
+        refuse(node.config)
+        state.check_folders()
+        state.begun()
         telemetry_of(node.config).begin()
         if state.settings.faults and state.idle is None:
             state.look_at_plans([task.spec for task in tasks_in(node.config, ids).values()])
@@ -167,7 +174,10 @@ def _scheduling() -> Any:
                 node_ids = next(iter(self.registered_collections.values()))
                 by_file = self.config.getoption("dist") in BY_FILE
                 read = self.config.stash.get(READ, {})
-                self.names = group_names(self.config.rootpath, node_ids, by_file=by_file, read=read)
+                groups = group_names(self.config.rootpath, node_ids, by_file=by_file, read=read)
+                state: State = self.config.stash[STATE]
+                slots = state.harness().slots if groups and state.settings.shared_state else None
+                self.names = in_slots(groups, slots, len(self.nodes))
                 read.clear()  # nobody asks after this
             scope = SCOPES[self.config.getoption("dist")]
             return self.names.get(nodeid) or scope(nodeid)
@@ -180,6 +190,21 @@ def _depth(task_workers: int | str) -> int:
     if task_workers == "auto":
         return DEEP
     return 2 * int(task_workers) if task_workers != 1 else 0
+
+
+def in_slots(names: Mapping[str, str], slots: int | None, workers: int) -> dict[str, str]:
+    """The groups put together, so that no more workers run tasks than there are slots: the others would wait.
+
+    `slots`: see `SyncHarness.slots`. The largest groups are dealt out first.
+    """
+    if slots is None or slots >= workers:
+        return dict(names)
+    load = dict.fromkeys((f"slot {number}" for number in range(slots)), 0)
+    place: dict[str, str] = {}
+    for group, count in Counter(names.values()).most_common():
+        place[group] = min(load, key=lambda each: load[each])
+        load[place[group]] += count
+    return {node_id: place[group] for node_id, group in names.items()}
 
 
 def group_names(

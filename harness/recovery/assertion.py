@@ -3,24 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from harness.failure import Failure
 from harness.recovery.remedy import Capture, GiveUp, Remedy, Retry
 from harness.recovery.rule import Random, Rule, shorthand
 
 
-class AssertionRule(Rule):
-    """What the strategies that report share: which evidence the report has."""
+class _Captures(Rule):
+    """What all strategies share: which evidence the report has, one by one."""
 
     capture_screenshot: bool = Field(True, description="Whether the report has a screenshot.")
     capture_dom: bool = Field(True, description="Whether it has the page's DOM.")
     capture_memory: bool = Field(True, description="Whether it has the memory.")
 
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        declared = (name for name in ("capture_screenshot", "capture_dom", "capture_memory") if getattr(self, name))
+        wanted = next((name for name in declared if name in self.model_fields_set), None)
+        if self.capture == "none" and wanted is not None:
+            raise ValueError(f"`capture: none` takes nothing, so `{wanted}: true` cannot act; leave one of them out")
+        return self
+
+
+class AssertionRule(_Captures):
+    """What the strategies that report share."""
+
     def _give_up(self) -> GiveUp:
         return GiveUp("failed", Capture(self.capture_screenshot, self.capture_dom, self.capture_memory))
+
+
+_SILENT = "`abort_silent` takes only what its `capture_*` keys name"
 
 
 class SaveTraceAndReport(AssertionRule):
@@ -45,8 +60,8 @@ class RetryAfterWait(AssertionRule):
         yield self._give_up()
 
 
-class AbortSilent(Rule):
-    """End the task; no evidence but what is declared."""
+class AbortSilent(_Captures):
+    """End the task; no evidence but what its `capture_*` keys name."""
 
     strategy: Literal["abort_silent"] = "abort_silent"
     capture_screenshot: bool = Field(False, description="Whether the report has a screenshot.")
@@ -54,7 +69,8 @@ class AbortSilent(Rule):
     capture_memory: bool = Field(False, description="Whether it has the memory.")
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        wanted = Capture(self.capture_screenshot, self.capture_dom, self.capture_memory, environment=False, logs=False)
+        named = self.capture_screenshot, self.capture_dom, self.capture_memory
+        wanted = Capture(*named, environment=False, logs=False, why=_SILENT)
         yield GiveUp("aborted", wanted)
 
 

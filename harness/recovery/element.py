@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from harness.failure import Failure
-from harness.recovery.remedy import NOTHING, GiveUp, Remedy, Retry, Substitute
+from harness.recovery.remedy import GiveUp, Remedy, Retry, Substitute
 from harness.recovery.rule import Random, Rule, shorthand
 
 
@@ -52,12 +52,12 @@ class TryFallbackSelector(ElementRule):
 
 
 class AbortOnElement(Rule):
-    """End the task, without evidence, when the element does not come within the step's own limit."""
+    """End the task when the element does not come within the step's own limit."""
 
     strategy: Literal["abort"] = "abort"
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        yield GiveUp("aborted", NOTHING)
+        yield GiveUp("aborted")
 
 
 class UseFirst(Rule):
@@ -92,7 +92,7 @@ class AbortOnAmbiguity(Rule):
 
 
 class RetryAction(Rule):
-    """Once more."""
+    """Try the act once more."""
 
     strategy: Literal["retry"] = "retry"
 
@@ -102,12 +102,12 @@ class RetryAction(Rule):
 
 
 class AbortOnAction(Rule):
-    """End the task at once, without evidence."""
+    """End the task at once; nothing is tried again."""
 
     strategy: Literal["abort"] = "abort"
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        yield GiveUp("aborted", NOTHING)
+        yield GiveUp("aborted")
 
 
 OnElementNotFound = Annotated[

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from harness.failure import Failure
-from harness.recovery.remedy import NOTHING, GiveUp, Remedy, Retry
+from harness.recovery.remedy import GiveUp, Remedy, Retry
 from harness.recovery.rule import Random, Rule, shorthand
 from harness.resilience import Backoff
 
@@ -56,25 +56,25 @@ class NetworkRule(Rule):
 
 
 class FixedRetry(NetworkRule):
-    """Again after a fixed delay; a declared `backoff_multiplier` makes it grow."""
+    """Try again after a fixed delay; a declared `backoff_multiplier` makes it grow."""
 
     strategy: Literal["retry"] = "retry"
 
 
 class ExponentialBackoff(NetworkRule):
-    """Again after delays that grow by a factor, 2 unless declared."""
+    """Try again after delays that grow by a factor, 2 unless declared."""
 
     strategy: Literal["exponential_backoff"] = "exponential_backoff"
     backoff_multiplier: float = Field(2.0, ge=1, le=100, description="Each delay over the one before, as a factor.")
 
 
 class AbortOnNetworkError(Rule):
-    """End the task at once, without evidence."""
+    """End the task at once; nothing is tried again."""
 
     strategy: Literal["abort"] = "abort"
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        yield GiveUp("aborted", NOTHING)
+        yield GiveUp("aborted")
 
 
 _TIMES = re.compile(r"retry_(\d{1,3})_times?")

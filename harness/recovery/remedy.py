@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -15,10 +15,12 @@ class Capture:
     memory: bool = True
     environment: bool = True
     logs: bool = True
+    why: str = field(default="", compare=False)
+    """Why something is not wanted, where it is not a `capture_*` key of its own that says so."""
 
 
 FULL = Capture()
-NOTHING = Capture(screenshot=False, dom=False, memory=False, environment=False, logs=False)
+NOTHING = Capture(screenshot=False, dom=False, memory=False, environment=False, logs=False, why="`capture: none`")
 
 
 @dataclass(frozen=True, slots=True)

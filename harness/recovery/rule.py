@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from harness.failure import Failure
 from harness.recovery.remedy import Remedy
 
 Random = Callable[[], float]
 """Yields numbers in [0, 1); seeded by the task."""
+Captured = Literal["all", "none"]
+"""What is kept of a task that ends: all that the strategy takes, or the report and the steps alone."""
 
 
 class Rule(BaseModel):
@@ -21,6 +23,11 @@ class Rule(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     strategy: str
+    capture: Captured | None = Field(
+        None,
+        description="What is kept when the task ends by this rule: `none` for the report and the steps alone, `all` for"
+        " what the strategy takes. Without it `error_recovery.capture` decides.",
+    )
 
     @property
     def patience(self) -> float | None:

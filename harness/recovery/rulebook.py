@@ -20,8 +20,8 @@ from harness.recovery.element import (
 from harness.recovery.inconsistency import OnStateInconsistency, TrustEnvironment
 from harness.recovery.network import FixedRetry, OnNetworkError
 from harness.recovery.precondition import AbortWithWarning, OnPreconditionFail
-from harness.recovery.remedy import GiveUp, Remedy
-from harness.recovery.rule import Random, Rule
+from harness.recovery.remedy import NOTHING, Capture, GiveUp, Remedy, Skip
+from harness.recovery.rule import Captured, Random, Rule
 from harness.recovery.timeout import CaptureStateAndAbort, OnTimeout
 
 
@@ -54,6 +54,12 @@ class Rulebook(BaseModel):
         RestartFromCheckpoint(), description="The browser or the page crashed, or went away."
     )
 
+    capture: Captured = Field(
+        "all",
+        description="What is kept of the task when it fails: `none` for the report and the steps alone, without"
+        " screenshot, DOM, logs, memory and environment. A rule's own `capture` goes over it.",
+    )
+
     def rule(self, family: Family) -> Rule | None:
         """The rule of a family; None where nothing can be declared: then the task ends."""
         rule: Rule | None = getattr(self, family.value, None)  # a family's value is the name of its rule
@@ -64,12 +70,26 @@ class Rulebook(BaseModel):
         rule = self.rule(failure.family)
         return rule.remedies(failure, random) if rule else iter((_end(failure),))
 
+    def evidence(self, failure: Failure, wanted: Capture) -> Capture:
+        """What is taken of a task that ends with this failure, where its strategy has `wanted` so much."""
+        rule = self.rule(failure.family)
+        declared = rule.capture if rule and rule.capture else self.capture
+        return NOTHING if declared == "none" else wanted
+
 
 class NoRecovery(Rulebook):
-    """`--no-recovery`: nothing is tried, the evidence is taken (DESIGN 4.4)."""
+    """`--task-no-recovery`: nothing is tried again. How a task ends, and what it leaves, is as its rules say."""
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        return iter((_end(failure),))
+        """The end that the rule comes to when nothing that it tries helps; a task that is left out stays that."""
+        rule = self.rule(failure.family)
+        ends = (each for each in (rule.remedies(failure, random) if rule else ()) if _is_an_end(each))
+        yield next(ends, _end(failure))
+
+
+def _is_an_end(remedy: Remedy) -> bool:
+    """To go on without a step (`skip_step`) is recovery, and no end."""
+    return isinstance(remedy, GiveUp) or remedy == Skip("task")
 
 
 def _end(failure: Failure) -> GiveUp:

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from harness.failure import ErrorType, Failure
-from harness.recovery.remedy import NOTHING, GiveUp, Remedy, Rewind, Skip
+from harness.recovery.remedy import GiveUp, Remedy, Rewind, Skip
 from harness.recovery.rule import Random, Rule, shorthand
 
 STRETCH = 1.5
@@ -25,12 +25,12 @@ class CaptureStateAndAbort(Rule):
 
 
 class AbortOnTimeout(Rule):
-    """End the task at once, without evidence."""
+    """End the task at once; nothing is tried again."""
 
     strategy: Literal["abort"] = "abort"
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        yield GiveUp("aborted", NOTHING)
+        yield GiveUp("aborted")
 
 
 class RetryFromCheckpoint(Rule):

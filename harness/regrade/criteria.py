@@ -34,18 +34,18 @@ class Judge:
         if not ready:
             return Grade(None, text, self._filling.problems[-1].message)
         try:
-            resolved = self._resolved(str(ready[0]))
+            resolved = await self._resolved(str(ready[0]))
             return await grade(parse(resolved), self._sources)
         except MissingMemory as missing:
             return Grade(False, text, f"memory has no {missing.key!r}, which it refers to")
         except (UndecidedError, BadReferenceError, CriterionError, Failed) as error:
             return Grade(None, text, str(error))
 
-    def _resolved(self, text: str) -> str:
+    async def _resolved(self, text: str) -> str:
         """With what memory held then. Raises UndecidedError where that is redacted."""
         if "${" not in text:
             return text
-        memory = self._sources.memory()
+        memory = await self._sources.memory()
         try:
             resolved = interpolate_criterion(text, Scope(memory=memory))
         except MissingMemory:

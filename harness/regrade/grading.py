@@ -94,7 +94,7 @@ async def _refuse_redacted(node: Read, look: Pass) -> None:
     if redacted(list(operand.matches)):
         raise UndecidedError(f"{node.source} is redacted in the evidence")
     if node.function in ("mem", "json", *_TIMES) and (operand.many or not operand.matches):
-        document = await look.channel(node.arguments[0]) if node.function == "json" else dict(look.memory())
+        document = await look.channel(node.arguments[0]) if node.function == "json" else dict(await look.memory())
         if redacted_names(document):
             raise UndecidedError(f"names in the evidence are redacted, and {node.source} may be one of them")
 

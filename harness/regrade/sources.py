@@ -31,7 +31,7 @@ class RecordedSources:
             return self.url
         raise UndecidedError(f"the page was not recorded: {self.recorded_page}")
 
-    def memory(self) -> Mapping[str, Json]:
+    async def memory(self) -> Mapping[str, Json]:
         if isinstance(self.entries, str):
             raise UndecidedError(f"memory was not recorded: {self.entries}")
         return self.entries

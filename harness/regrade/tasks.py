@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 
 from harness.regrade.documents import UnusableEvidenceError
 from harness.regrade.recorded import Recorded
 from harness.reporting.names import inside
+from harness.spec.defaults import Defaults
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 
+DefaultsOf = Callable[[Path], Sequence[Defaults]]
+"""Task file -> the defaults of its project."""
+
+
+def no_defaults(_file: Path) -> Sequence[Defaults]:
+    """The file says everything itself."""
+    return ()
+
 
 class NamedTasks:
     """The files that were named: tasks are found in them by their id."""
 
-    def __init__(self, specs: Iterable[Path]) -> None:
+    def __init__(self, specs: Iterable[Path], defaults: DefaultsOf = no_defaults) -> None:
         """Raises SpecError for a file that is none, or has errors."""
-        files = (_cases(path) for path in find_tasks(specs))
+        files = (_cases(path, defaults) for path in find_tasks(specs))
         self._tasks: Mapping[str, Loaded] = {each.spec.task_id: each for cases in files for each in cases}
 
     def of(self, evidence: Recorded) -> Loaded:
@@ -33,9 +42,9 @@ class NamedTasks:
 class OwnTasks:
     """The file that the evidence itself names, when it is in one of these folders: evidence is not trusted."""
 
-    def __init__(self, roots: Sequence[Path]) -> None:
+    def __init__(self, roots: Sequence[Path], defaults: DefaultsOf = no_defaults) -> None:
         self._roots = roots
-        self._cases = cache(_cases)
+        self._cases = cache(partial(_cases, defaults=defaults))
 
     def of(self, evidence: Recorded) -> Loaded:
         """Raises UnusableEvidenceError."""
@@ -62,5 +71,5 @@ def _there(root: Path, source: str) -> bool:
         return False
 
 
-def _cases(path: Path) -> tuple[Loaded, ...]:
-    return expand(load_file(path, needs_steps=False))
+def _cases(path: Path, defaults: DefaultsOf) -> tuple[Loaded, ...]:
+    return expand(load_file(path, needs_steps=False, defaults=defaults(path)))

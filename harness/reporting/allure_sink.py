@@ -18,6 +18,7 @@ from allure_commons.reporter import AllureReporter
 from allure_commons.utils import uuid4
 
 from harness.fault_report import fault_reports
+from harness.figures import figures
 from harness.plan import Plan
 from harness.record import TaskResult
 from harness.reporting.allure_files import AFTER_FAULT
@@ -126,7 +127,10 @@ def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) ->
         test.labels.append(Label("expected", "true"))
     score = "" if result.score is None else f"{result.score.total:g}"
     state = "skipped" if result.skipped else result.final_state
+    counted = figures(result)
+    figured = {"retries": counted.retries, "fallbacks": counted.fallbacks, "recovered": counted.recovered}
     values = {"seed": plan.spec.seed, "browser": browser, "final_state": state, "score": score}
+    values |= {name: value or "" for name, value in figured.items()} | dict(plan.spec.own.notes)
     for name, value in values.items():
         if value != "":
             test.parameters.append(Parameter(name=name, value=str(value), excluded=True))

@@ -11,7 +11,8 @@ from harness.failure import Failure, Family
 from harness.record import Attempt, StepRecord, TaskResult
 from harness.report import note
 from harness.reporting.redaction import Redactor
-from harness.reporting.table import described, done, place, shortened
+from harness.reporting.table import done, place, shortened, worked_on
+from harness.spec.steps import Step
 
 _TITLE = 160
 
@@ -64,8 +65,8 @@ def _step(record: StepRecord, total: int, redactor: Redactor, moment: int) -> Te
     step.parameters = list(_parameters(record, redactor))
     if record.failure is not None:
         step.statusDetails = StatusDetails(message=redactor.text(record.failure.message))
-    if record.retries:
-        step.steps = [_attempt(attempt, redactor) for attempt in record.attempts]
+    if record.extra_attempts:
+        step.steps = [_attempt(attempt, record.step, redactor) for attempt in record.attempts]
     return step
 
 
@@ -73,12 +74,12 @@ def _name(record: StepRecord, total: int) -> str:
     step, where = done(record), place(record.index, total)
     looks = where in ("pre", "end") and step.act == "assert"
     kind = {"pre": "precondition:" if looks else "repair:", "end": "success criterion:"}.get(where, f"{record.index}.")
-    title = shortened(f"{kind} {'' if looks else f'{step.act} '}{described(step)}", _TITLE)
+    title = shortened(f"{kind} {'' if looks else f'{step.act} '}{worked_on(record)}", _TITLE)
     return title + "".join(_afterwards(record))
 
 
 def _afterwards(record: StepRecord) -> Iterator[str]:
-    if record.retries:
+    if record.extra_attempts:
         yield f" ({len(record.attempts)} attempts)"
     if record.effect_already_done:
         yield " (already done)"
@@ -97,9 +98,9 @@ def _failed(failure: Failure | None) -> str:
     return str(Status.FAILED if failure is not None and failure.family is Family.ASSERTION else Status.BROKEN)
 
 
-def _attempt(attempt: Attempt, redactor: Redactor) -> TestStepResult:
+def _attempt(attempt: Attempt, declared: Step, redactor: Redactor) -> TestStepResult:
     failure = attempt.outcome if isinstance(attempt.outcome, Failure) else None
-    step = TestStepResult(name=redactor.text(shortened(note(attempt), _TITLE)))
+    step = TestStepResult(name=redactor.text(shortened(note(attempt, declared), _TITLE)))
     step.start, step.stop = milliseconds(attempt.started), milliseconds(end(attempt))
     step.status = _failed(failure) if failure else Status.PASSED
     if failure is not None:

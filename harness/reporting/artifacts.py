@@ -11,12 +11,17 @@ from harness.record import TaskResult
 from harness.report import ErrorReport
 from harness.reporting.assembly import assemble
 from harness.reporting.copying import copy_files, copy_trace
+from harness.reporting.documents import read_json, write_json
+from harness.reporting.manifest import MANIFEST
 from harness.reporting.names import safe_name
 from harness.reporting.previous import Previous
 from harness.reporting.redaction import Redactor
+from harness.reporting.whole_trace import TRACE
 from harness.reporting.workspace import Workspace
 
 KEPT = ".kept"
+FULL_TRACE = "trace_full.zip"
+"""Of a task that was run a second time for it (`--task-retrace`)."""
 
 
 class DirectoryArchive:
@@ -80,6 +85,25 @@ class DirectoryArchive:
             kept.parent.mkdir(exist_ok=True)
             build.rename(kept)
         self._forget(plan, build)
+
+    def retraced(self, first: Plan, second: Plan, result: TaskResult) -> Path | None:
+        """The trace of a second run, moved beside the artifacts of the first; None when there is none.
+
+        The manifest of the first says so, and how the second run ended. Everything else of the second is deleted.
+        """
+        target, name = self._root / safe_name(first.key), safe_name(second.key)
+        places = (self._root / name, self._root / KEPT / name)
+        found = next((place / TRACE for place in places if (place / TRACE).is_file()), None)
+        if found is not None:
+            found.replace(target / FULL_TRACE)
+        manifest = read_json(target / MANIFEST)
+        code = result.failure.code if result.failure else None
+        told = {"passed": result.failure is None, "final_state": result.final_state, "code": code}
+        manifest["retrace"] = {"trace": FULL_TRACE if found else None, **told}
+        write_json(target / MANIFEST, manifest)
+        for place in places:
+            self._workspace.discard(place)
+        return target / FULL_TRACE if found else None
 
     def kept(self, plan: Plan) -> tuple[Path, ...]:
         """Named screenshots and downloads of the task's last run that passed."""

@@ -13,9 +13,11 @@ from harness.report import ErrorReport
 from harness.reporting.copying import UNREADABLE, copy_files, redacted_copy
 from harness.reporting.documents import write_json, write_text
 from harness.reporting.grading import grading
-from harness.reporting.manifest import MANIFEST, NAMES, STRATEGY, Entry, absent, manifest, taken
+from harness.reporting.manifest import MANIFEST, NAMES, Entry, absent, manifest, taken
 from harness.reporting.redaction import Redactor, masked_step
 from harness.reporting.trace import write_trace
+from harness.reporting.tracezip import redact_trace
+from harness.reporting.whole_trace import TRACE, write_whole_trace
 
 
 def assemble(
@@ -23,12 +25,12 @@ def assemble(
     redactor: Redactor, run: str,
 ) -> None:  # fmt: skip
     """Everything of a failed task. Report, trace and manifest always; an OSError there is the caller's."""
-    writers = _writers(evidence, state, redactor)
+    writers = _writers(result, evidence, state, redactor)
     entries = [_always(folder / "error_report.json", lambda path: write_json(path, report_json(report, redactor)))]
     entries.append(_always(folder / "partial_trace.json", lambda path: write_trace(result, path, redactor)))
     for name in NAMES:
         if name not in ("error_report.json", "partial_trace.json"):
-            entries.append(_artifact(folder / name, writers.get(name), evidence))
+            entries.append(_artifact(folder / name, writers.get(name), evidence, state))
     files = list(copy_files(evidence.folder, folder / "files", redactor))
     document = manifest(report, plan.key, run, entries, files)
     document["grading"] = grading(folder, plan, result, evidence, redactor)
@@ -57,7 +59,7 @@ def _always(path: Path, write: Callable[[Path], None]) -> Entry:
 Writer = Callable[[Path], None]
 
 
-def _writers(evidence: Evidence, state: Snapshot, redactor: Redactor) -> dict[str, Writer]:
+def _writers(result: TaskResult, evidence: Evidence, state: Snapshot, redactor: Redactor) -> dict[str, Writer]:
     """How each artifact that there is material for is written."""
     found: dict[str, Writer] = {}
     if state.memory is not None:
@@ -68,6 +70,9 @@ def _writers(evidence: Evidence, state: Snapshot, redactor: Redactor) -> dict[st
     if (evidence.console or said) and not (evidence.folder / "console_logs.txt").is_file():
         text = "".join(f"{line}\n" for line in evidence.console)
         found["console_logs.txt"] = lambda path: write_text(path, redactor.text(text))
+    traced = any(item.name == TRACE and item.status != "skipped" for item in evidence.items)
+    if traced and (result.history or (evidence.folder / TRACE).is_file()):  # else the task never began
+        found[TRACE] = lambda path: _whole_trace(path, result, evidence, redactor)
     for name in NAMES:
         source = evidence.folder / name
         if name not in found and source.is_file():
@@ -75,13 +80,19 @@ def _writers(evidence: Evidence, state: Snapshot, redactor: Redactor) -> dict[st
     return found
 
 
-def _artifact(path: Path, write: Writer | None, evidence: Evidence) -> Entry:
+def _whole_trace(path: Path, result: TaskResult, evidence: Evidence, redactor: Redactor) -> None:
+    whole = evidence.folder / "whole-trace.zip"
+    write_whole_trace(whole, result, evidence)
+    redact_trace(whole, path, redactor)
+
+
+def _artifact(path: Path, write: Writer | None, evidence: Evidence, state: Snapshot) -> Entry:
     item = next((item for item in evidence.items if item.name == path.name), None)
     if item is not None and item.status == "skipped":
-        return absent(path.name, item)
+        return absent(path.name, item, evidence.why)
     if write is None:
         unwanted = item is None and path.name in ("memory_snapshot.json", "env_snapshot.json")
-        return Entry(path.name, "skipped", STRATEGY) if unwanted else absent(path.name, item)
+        return Entry(path.name, "skipped", state.why) if unwanted else absent(path.name, item, evidence.why)
     began = time.perf_counter()
     try:
         write(path)

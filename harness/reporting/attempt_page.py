@@ -47,7 +47,7 @@ class Line:
 
 def attempt_page(result: TaskResult, redactor: Redactor) -> str | None:
     """The page; None for a task that went by itself."""
-    if not any(record.retries or record.failure or record.rewound for record in result.history):
+    if not any(record.extra_attempts or record.failure or record.rewound for record in result.history):
         return None
     lines = [*attempt_lines(result.history, result.steps_total), *_fault_lines(result)]
     whole = max([result.elapsed, *(bar.start + bar.seconds for line in lines for bar in line.bars)]) or 1.0
@@ -63,7 +63,7 @@ _KEYS = (("ok", "worked"), ("no", "failed"), ("fault", "injected fault"))
 
 def attempt_lines(history: Iterable[StepRecord], total: int) -> Iterator[Line]:
     """A line for each attempt of a step that did not go at once, with the wait before it; one for those between."""
-    for plain, records in groupby(history, key=lambda record: record.passed and not record.retries):
+    for plain, records in groupby(history, key=lambda record: record.passed and not record.extra_attempts):
         if plain:
             yield from _plain([record for record in records if record.attempts], total)
         else:
@@ -87,7 +87,7 @@ def _tried(record: StepRecord, total: int) -> Iterator[Line]:
     for attempt in record.attempts:
         wait = () if end is None or attempt.t - end < 0.01 else (Bar("wait", end, attempt.t - end),)
         bar = Bar("ok" if attempt.passed else "no", attempt.t, attempt.seconds)
-        yield Line(place(record.index, total), name + note(attempt), (*wait, bar))
+        yield Line(place(record.index, total), name + note(attempt, record.step), (*wait, bar))
         end, name = attempt.t + attempt.seconds, ""
     if record.rewound and end is not None:
         yield Line("", f"went back {went_back(record)}", (Bar("wait", end, 0),))

@@ -14,16 +14,10 @@ from harness.reporting.secrets import is_secret_name
 
 _PAIR = re.compile(r"(?P<lead>^|&)(?P<name>[^=&\s]+)=(?P<value>[^&\s]*)")
 _FORM = re.compile(r"[^=&\s{}<>]+=[^&\s]*(?:&[^=&\s{}<>]+=[^&\s]*)*\s*")
-_PART = re.compile(r'(?P<head>\bname="(?P<name>[^"]*)"[^\r\n]*\r?\n(?:[^\r\n]+\r?\n)*\r?\n)(?P<value>[^\r\n]*)')
+_PART = re.compile(r'(?P<head>\bname="(?P<name>[^"]*)"[^\r\n]*\r?\n(?:[^\r\n]+\r?\n)*\r?\n)(?P<value>[^\r\n]+)')
 _INPUT = re.compile(r"""<input\b(?:[^>"']|"[^"]*"|'[^']*')*>""", re.IGNORECASE)
 _PASSWORD = re.compile(r"""\btype\s*=\s*["']?password\b""", re.IGNORECASE)
-_VALUE = re.compile(r"""(\svalue\s*=\s*)("[^"]*"|'[^']*'|[^\s"'>]+)""", re.IGNORECASE)
-_QUERY = re.compile(r"(?<=[?&;])(?P<name>[^=&#;\s\"'<>]+)=(?P<value>[^&#;\s\"'<>]+)")
-
-
-def redact_url(url: str, redactor: Redactor) -> str:
-    """`?token=...` and its like go; the rest stays readable."""
-    return redactor.text(_QUERY.sub(_masked_pair, url))
+_VALUE = re.compile(r"""(\svalue\s*=\s*)("[^"]+"|'[^']+'|[^\s"'>]+)""", re.IGNORECASE)
 
 
 def redact_body(text: str, mime: str, redactor: Redactor) -> str:
@@ -62,10 +56,12 @@ def redact_bytes(data: bytes, mime: str, redactor: Redactor) -> bytes:
 
 
 def mask_named(value: Json) -> Json:
-    """A JSON document whose values under secret names are gone."""
+    """A JSON document whose values under secret names are gone; an empty text tells no secret, and stays."""
     if isinstance(value, dict):
         return {
-            key: MARK if is_secret_name(key) and isinstance(item, str | int | float) else mask_named(item)
+            key: MARK
+            if is_secret_name(key) and isinstance(item, str | int | float) and item != ""
+            else mask_named(item)
             for key, item in value.items()
         }
     return [mask_named(item) for item in value] if isinstance(value, list) else value

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.failure import ErrorType, Failure
+from harness.criteria import CriterionError, parse
+from harness.criteria.syntax import Compare, oriented
+from harness.failure import Failure
 from harness.fault_report import after_faults, fault_reports
 from harness.plan import Plan
 from harness.record import TaskResult
@@ -21,6 +23,8 @@ from harness.reporting.table import (
     Row,
     before_the_first_step,
     chosen_nothing,
+    described,
+    done,
     incomplete,
     numbered,
     place,
@@ -28,6 +32,8 @@ from harness.reporting.table import (
     table,
 )
 
+CRITERION = 120
+"""Characters of a criterion in the first line."""
 _TRIED, _MESSAGE, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS = 5, 3, 4, 2, 3, 5, 3
 """How many lines of each a screen has room for."""
 
@@ -38,12 +44,17 @@ def failure_text(
     width: int = 100,
     redactor: Redactor | None = None,
     unserved: Path | None = None,
+    full_trace: str = "",
 ) -> str:
     """At most 35 lines of `width`: where, what was tried, why, and where the evidence is. Without secrets.
 
-    `unserved`: the settings of a project that says nothing of where its hosts are.
+    `unserved`: the settings of a project that says nothing of where its hosts are. `full_trace`: where a trace with
+    snapshots from the start is, or how to get one.
     """
-    lines = (_headline(result), *_body(plan, result, width, unserved))
+    redactor = redactor or Redactor()
+    lines = [_headline(result), *_body(plan, result, width, unserved, redactor.plus(plan.secrets).text)]
+    if full_trace:
+        lines.append(f"  {full_trace}")
     return _as_printed("\n".join(line.rstrip() for line in lines), plan, redactor)
 
 
@@ -51,7 +62,7 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
     """What fits into one box, as Allure's: where, why, expected and actual, what to do. Without secrets."""
     lines = [_headline(result)]
     if result.failure is not None:
-        lines += [result.failure.message, *(line.strip() for line in _comparison(result, 200))]
+        lines += [reason(result.failure), *(line.strip() for line in _comparison(result, 200))]
         matches = [f"match: {shortened(str(each), 200)}" for each in result.failure.details.get("matches", ())]
         lines += matches[:_MATCHES]
         lines += [f"injected fault: {each.text}" for each in fault_reports(result) if each.behind][:_MATCHES]
@@ -74,13 +85,27 @@ def _headline(result: TaskResult) -> str:
     failure = result.failure
     if failure is None:
         return f"{result.task_id} {result.final_state} after {result.elapsed:.1f} s"
-    followed = after_faults(fault_reports(result))
-    return f"{result.task_id} {result.final_state}: {_kind(failure)} {_where(result)}{followed}"
+    return f"{result.task_id} {result.final_state}: {_cause(result, failure)}"
 
 
-def _kind(failure: Failure) -> str:
-    """The code, which says more than the type; Allure's categories look for it here."""
-    return failure.code if failure.type is ErrorType.UNKNOWN else f"{failure.code} ({failure.type})"
+def cause(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> str:
+    """The headline without the task, for lines that name it already. Without secrets."""
+    text = _headline(result) if result.failure is None else _cause(result, result.failure)
+    return _as_printed(text, plan, redactor)
+
+
+def _cause(result: TaskResult, failure: Failure) -> str:
+    """The code, where Allure's categories look for it, the place, and the criterion or step that failed there."""
+    what = failure.details.get("criterion") or _step(result)
+    named = f": {shortened(str(what), CRITERION)}" if what else ""
+    return f"{failure.code} {_where(result)}{after_faults(fault_reports(result))}{named}"
+
+
+def _step(result: TaskResult) -> str:
+    """The step that failed, as written; empty where none was tried."""
+    failed = (each for each in reversed(result.history) if each.index == result.failed_index and not each.passed)
+    record = None if _lost(result) or incomplete(result) or chosen_nothing(result) else next(failed, None)
+    return f"{record.step.act} {described(done(record))}" if record is not None else ""
 
 
 def _lost(result: TaskResult) -> bool:
@@ -102,18 +127,22 @@ def _where(result: TaskResult) -> str:
     return where.get(place(index, result.steps_total), f"at {numbered(index, result.steps_total)}")
 
 
-def _body(plan: Plan, result: TaskResult, width: int, unserved: Path | None) -> Iterator[str]:
+def _body(
+    plan: Plan, result: TaskResult, width: int, unserved: Path | None, clean: Callable[[str], str]
+) -> Iterator[str]:
+    """`clean` takes the secrets out of what is wrapped: once it is broken over lines, they would not be found."""
     if plan.source:
-        yield f"  {shortened(plan.source, width - 2)}"
+        yield f"  {shortened(plan.place_of(result.failed_index), width - 2)}"
+    yield from (f"  {name}: {shortened(text, width)}" for name, text in plan.spec.own.notes)
     yield from _table([] if _lost(result) else list(table(plan, result)), width)
     yield from _tried(result, width)
     if result.failure is not None:
-        yield from _wrapped("message", result.failure.message, width, _MESSAGE)
+        yield from _wrapped("message", clean(reason(result.failure)), width, _MESSAGE)
         yield from _comparison(result, width)
         yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
-        yield from _faults(result, width)
+        yield from _faults(result, width, clean)
         hint = fitting_hint(plan, result, _said(result), unserved)
-        yield from _wrapped("hint", hint, width, 2)
+        yield from _wrapped("hint", clean(hint), width, 2)
     yield from _score(result, width)
     told = [f"{w.type}: {w.message}" for w in result.warnings if w.type != "fault_not_met"]  # the faults say it
     yield from _list("warnings", told, width, _WARNINGS)
@@ -134,11 +163,14 @@ def _table(rows: list[Row], width: int) -> Iterator[str]:
 def _tried(result: TaskResult, width: int) -> Iterator[str]:
     record = next((r for r in reversed(result.history) if r.index == result.failed_index), None)
     lines = [
-        line for r in result.history if r.rewound for line in (*map(note, r.attempts), f"WENT BACK {went_back(r)}")
+        line
+        for r in result.history
+        if r.rewound
+        for line in (*(note(each, r.step) for each in r.attempts), f"WENT BACK {went_back(r)}")
     ]
-    if record is not None and not record.passed and (record.retries or lines):
+    if record is not None and not record.passed and (record.extra_attempts or lines):
         again = "AFTER GOING BACK" if lines else "ATTEMPT 1"
-        lines += [note(attempt).replace("ATTEMPT 1", again) for attempt in record.attempts]
+        lines += [note(each, record.step).replace("ATTEMPT 1", again) for each in record.attempts]
     yield from _list("tried", lines, width, _TRIED)
 
 
@@ -149,16 +181,43 @@ def _score(result: TaskResult, width: int) -> Iterator[str]:
         yield f"  score: {shortened(text, width - 9)}"
 
 
+def reason(failure: Failure) -> str:
+    """The message, less what the first line and the comparison below it say already."""
+    text, assertion, criterion = failure.message, failure.assertion, failure.details.get("criterion")
+    if assertion is not None and assertion.plain and text.endswith(assertion.plain):
+        before = text.removesuffix(assertion.plain)
+        if not before or (criterion and before.endswith(f": {criterion}: ")):
+            return ""
+    return text.partition(f": {criterion}: ")[2] or text if criterion else text
+
+
 def _comparison(result: TaskResult, width: int) -> Iterator[str]:
-    assertion = result.failure.assertion if result.failure else None
-    if assertion is None:
+    if result.failure is None or result.failure.assertion is None:
         return
-    whole = [f"  expected: {shown_value(assertion.expected)}", f"  actual:   {shown_value(assertion.actual)}"]
+    assertion = result.failure.assertion
+    if assertion.expression != result.failure.details.get("criterion", assertion.expression):
+        yield f"  failing part: {shortened(assertion.expression, width - 16)}"
+    whole = [
+        f"  expected: {relation(assertion.expression)}{shown_value(assertion.expected)}",
+        f"  actual:   {shown_value(assertion.actual)}",
+    ]
     diff = [f"    {line}" for line in _changes(assertion.diff)]
     yield from (line[:12] + shortened(line[12:], width - 12) for line in whole)
     yield from (line[:width] for line in diff[:_DIFF])
     if result.artifacts is not None and (len(diff) > _DIFF or any(len(line) > width for line in (*whole, *diff))):
         yield "    (shortened: the whole is in error_report.json)"
+
+
+def relation(expression: str) -> str:
+    """`to include `: how the expected value is compared; empty for equality, and for what is no criterion."""
+    try:
+        tree = parse(expression).tree
+    except CriterionError:
+        return ""
+    operator = oriented(tree)[0] if isinstance(tree, Compare) else "=="
+    return {"==": "", "!=": "anything but ", "includes": "to include ", "matches": "to match "}.get(
+        operator, f"{operator} "
+    )
 
 
 def _changes(diff: str) -> list[str]:
@@ -182,13 +241,13 @@ def shown_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _faults(result: TaskResult, width: int) -> Iterator[str]:
+def _faults(result: TaskResult, width: int, clean: Callable[[str], str]) -> Iterator[str]:
     """Those that the failure follows first, then those that struck."""
     faults = sorted(fault_reports(result), key=lambda each: (not each.behind, not each.struck))
     if faults:
         yield "  faults injected:"
     for each in faults[:_FAULTS]:
-        yield from _lines(each.text, " " * 4, " " * 6, width, 2)
+        yield from _lines(clean(each.text), " " * 4, " " * 6, width, 2)
     if len(faults) > _FAULTS:
         yield f"    ... {len(faults) - _FAULTS} more"
 

@@ -86,5 +86,5 @@ def _masked(node: list[Json]) -> list[Json]:
     )
     if name not in ("input", "textarea") or not secret:
         return node
-    hidden = {key: MARK for key in ("value",) if key in attributes}
-    return [parent, name, {**attributes, **hidden}, {**facts, "value": MARK}]
+    hidden, shown = ({"value": MARK} if each.get("value") else {} for each in (attributes, facts))
+    return [parent, name, {**attributes, **hidden}, {**facts, **shown}]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from harness.ports import Json
-from harness.reporting.bodies import redact_base64, redact_body, redact_url
+from harness.reporting.bodies import redact_base64, redact_body
 from harness.reporting.redaction import HEADERS, MARK, Redactor
 from harness.reporting.secrets import is_secret_name
 
@@ -41,7 +41,7 @@ def _message(message: Json, redactor: Redactor) -> Json:
     masked["cookies"] = [{**cookie, "value": MARK} for cookie in message.get("cookies", ())]
     for key in ("url", "redirectURL"):
         if key in message:
-            masked[key] = redact_url(str(message[key]), redactor)
+            masked[key] = redactor.text(str(message[key]))
     if "queryString" in message:
         url = str(masked.get("url", "")).partition("#")[0]
         masked["queryString"] = _pairs(message["queryString"], url, url.partition("?")[2], redactor)
@@ -55,7 +55,7 @@ def _message(message: Json, redactor: Redactor) -> Json:
 def _header(header: Json, redactor: Redactor) -> Json:
     name, value = str(header.get("name", "")), str(header.get("value", ""))
     secret = name.lower() in HEADERS or is_secret_name(name)
-    return {**header, "name": redactor.text(name), "value": MARK if secret else redact_url(value, redactor)}
+    return {**header, "name": redactor.text(name), "value": MARK if secret else redactor.text(value)}
 
 
 def _pairs(pairs: Json, redacted: str, form: str, redactor: Redactor) -> Json:
@@ -70,7 +70,7 @@ def _pairs(pairs: Json, redacted: str, form: str, redactor: Redactor) -> Json:
 
 
 def _pair(pair: Json, redactor: Redactor) -> Json:
-    if is_secret_name(str(pair.get("name", ""))) and "value" in pair:
+    if is_secret_name(str(pair.get("name", ""))) and pair.get("value"):
         return {**redactor.strings(pair), "value": MARK}
     return redactor.strings(pair)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from harness.failure import Family
 from harness.fault_report import advice
 from harness.plan import Plan
 from harness.record import TaskResult
+from harness.report import assertion_hint
 from harness.reporting.names import shown_path
 
 NO_SERVICES = "Check the host's spelling; there is no [tool.harness.services] in {}: `harness demo` shows a set-up."
@@ -31,6 +33,8 @@ def fitting_hint(plan: Plan, result: TaskResult, said: Collection[str] = (), uns
         return ""
     if text := advice(result, expected=bool(result.error and result.error.expected)):
         return text
+    if result.failure.family is Family.ASSERTION:
+        return assertion_hint(plan, result.failure)
     if unserved is not None and result.failure.code == "NET_DNS":
         return NO_SERVICES.format(shown_path(unserved))
     text, absent = result.failure.hint, _absent(plan, result).union(said)

@@ -98,7 +98,7 @@ def _attributes(tag: str, attrs: Attributes) -> list[str]:
             continue
         if _SCRIPT_URL.search(_BLANK.sub("", value or "")):
             continue
-        written.append(_attribute(tag, name, MARK if password and name == "value" else value))
+        written.append(_attribute(tag, name, MARK if password and name == "value" and value else value))
     return written
 
 

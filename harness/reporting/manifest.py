@@ -25,7 +25,6 @@ NAMES = (
 """The artifacts of a failed task, in the order in which people look at them."""
 
 MANIFEST = "manifest.json"
-STRATEGY = "strategy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +55,13 @@ def taken(path: Path, seconds: float, item: Item | None = None) -> Entry:
     return Entry(path.name, "taken", reason, spent + seconds, state.st_size, at)
 
 
-def absent(name: str, item: Item | None) -> Entry:
-    """An artifact that is not there, with the reason the evidence gives."""
+def absent(name: str, item: Item | None, why: str) -> Entry:
+    """An artifact that is not there, with the reason the evidence gives; `why` where it names none."""
     if item is None:
-        return Entry(name, "missed", "the browser gave none")
+        return Entry(name, "missed", why)
     if item.status == "taken":
         return Entry(name, "missed", "said to be taken, but its file is not there", item.seconds, at=item.at)
-    reason = item.reason or (STRATEGY if item.status == "skipped" else "no reason known")
-    return Entry(name, item.status, reason, item.seconds, at=item.at)
+    return Entry(name, item.status, item.reason or "no reason known", item.seconds, at=item.at)
 
 
 def manifest(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,8 +21,11 @@ class Previous:
         self._workspace = workspace
 
     def take(self, directory: Path) -> None:
-        """Move `errors/<key>` away, filed under the run that wrote it; nothing happens when there is none."""
-        if not directory.exists():
+        """Move `errors/<key>` away, filed under the run that wrote it; nothing happens when there is none.
+
+        A link is moved itself, one that leads nowhere too: what it leads to is neither changed nor deleted.
+        """
+        if not os.path.lexists(directory):
             return
         if self._keep == 0:
             self._workspace.discard(directory)

@@ -9,23 +9,28 @@ from typing import Any
 
 from harness.endpoint_urls import secrets as secrets_of_endpoints
 from harness.ports import Json
+from harness.reporting.addresses import MARK, redact_addresses
 from harness.reporting.cut import Cut
 from harness.reporting.packed import redact_packed
 from harness.reporting.secrets import is_secret_name, spellings
 from harness.settings import Settings
 
-MARK = "[redacted]"
+__all__ = ["HEADERS", "MARK", "Redactor", "masked_step"]
 
 HEADERS = frozenset({"authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key"})
 """Headers whose value is always a secret, in lower case."""
 
 
 class Redactor:
-    """Replaces the values of secrets in all their spellings, and what the configured patterns match."""
+    """Replaces the values of secrets in all spellings, secrets in addresses, and what configured patterns match."""
 
-    def __init__(self, secrets: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
-        """ValueError for a pattern that is not a regular expression."""
+    def __init__(self, secrets: Iterable[str] = (), patterns: Iterable[str] = (), query: Iterable[str] = ()) -> None:
+        """`query`: names whose value in an address is a secret, beside those that always are.
+
+        ValueError for a pattern that is not a regular expression.
+        """
         self._patterns = tuple(patterns)
+        self._query = tuple(query)
         self._compiled = tuple(map(_compiled, self._patterns))
         self._secrets: frozenset[str] = frozenset()
         self._words: re.Pattern[str] | None = None
@@ -36,7 +41,7 @@ class Redactor:
     @classmethod
     def of(cls, settings: Settings, secrets: Iterable[str] = ()) -> Redactor:
         """That of a run: it knows the secrets of its settings, and these."""
-        return cls((*secrets, *secrets_of_endpoints(settings.browser_endpoint)), settings.redact)
+        return cls((*secrets, *secrets_of_endpoints(settings.browser_endpoint)), settings.redact, settings.redact_query)
 
     def learn(self, secrets: Iterable[str]) -> None:
         """These are secrets too from now on."""
@@ -54,14 +59,18 @@ class Redactor:
     def plus(self, secrets: Iterable[str]) -> Redactor:
         """This one, and more secrets."""
         more = self._secrets.union(secrets)
-        return self if more == self._secrets else Redactor(more, self._patterns)
+        return self if more == self._secrets else Redactor(more, self._patterns, self._query)
+
+    def for_addresses(self) -> Redactor:
+        """One that knows only what stands in addresses, and which names the project has added for them."""
+        return Redactor(query=self._query)
 
     def text(self, text: str) -> str:
         if self._words:
             text = self._cut.sub(MARK, self._words.sub(MARK, text))
         for pattern in self._compiled:
             text = pattern.sub(lambda found: MARK if found.group() else "", text)
-        return text
+        return redact_addresses(text, self._query)
 
     def data(self, data: bytes) -> bytes:
         """A file's content: as text when it is one, else the secrets' bytes alone; what is packed is unpacked."""
@@ -118,4 +127,4 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def masked_step(step: dict[str, Any]) -> dict[str, Any]:
     """A step of a report or trace without what it types into a password field."""
     secret = step.get("act") == "type" and is_secret_name(str(step.get("selector", "")))
-    return {**step, "value": MARK} if secret and "value" in step else step
+    return {**step, "value": MARK} if secret and step.get("value") else step

@@ -10,7 +10,7 @@ from harness.failure import Failure
 from harness.record import Attempt, History, StepRecord
 from harness.report import note
 from harness.reporting.redaction import Redactor
-from harness.reporting.table import described, done, shortened
+from harness.reporting.table import shortened, worked_on
 
 _TARGET, _MESSAGE = 120, 400
 """Characters that are kept of each."""
@@ -52,7 +52,7 @@ def _line(record: StepRecord, redactor: Redactor) -> StepLine:
     return StepLine(
         index=record.index,
         act=record.step.act,
-        target=redactor.text(shortened(described(done(record)), _TARGET)),
+        target=redactor.text(shortened(worked_on(record), _TARGET)),
         seconds=round(sum(attempt.seconds for attempt in record.attempts), 3),
         passed=record.passed,
         skipped=record.skipped,
@@ -63,11 +63,11 @@ def _line(record: StepRecord, redactor: Redactor) -> StepLine:
 
 def _attempt(attempt: Attempt, record: StepRecord, redactor: Redactor) -> AttemptLine:
     """The first attempt of a step that passed at once needs no words."""
-    told = record.retries or not attempt.passed
+    told = record.extra_attempts or not attempt.passed
     return AttemptLine(
         t=round(attempt.t, 3),
         seconds=round(attempt.seconds, 3),
         passed=attempt.passed,
         code=attempt.outcome.code if isinstance(attempt.outcome, Failure) else None,
-        note=redactor.text(shortened(note(attempt), _MESSAGE)) if told else "",
+        note=redactor.text(shortened(note(attempt, record.step), _MESSAGE)) if told else "",
     )

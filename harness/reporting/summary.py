@@ -16,12 +16,13 @@ from harness.spec.parts import FinalState
 _ORDER: tuple[FinalState, ...] = ("completed", "partial_success", "failed", "aborted")
 _RECOVERED = frozenset({
     "network_error_recovered", "assertion_retry_success", "fallback_selector_used", "element_appeared_late",
+    "action_retry_success", "state_inconsistency_resolved",
     "checkpoint_restored", "precondition_repaired", "browser_restarted", "page_recovered", "effect_already_done",
-    "state_inconsistency_resolved", "alternative_task_used",
+    "alternative_task_used",
 })  # fmt: skip
 _TO_ACT_ON = frozenset({
     "memory_key_missing", "artifact_missing", "memory_differs", "step_skipped", "restore_incomplete",
-    "checkpoint_not_saved", "criteria_relaxed", "required_part_unmet", "alternative_task_used", "domain_refused",
+    "checkpoint_not_saved", "criteria_relaxed", "alternative_task_used", "domain_refused",
     "evidence_not_kept",
     "fault_not_met", "fault_not_healed", "fault_not_as_expected",
 })  # fmt: skip
@@ -47,8 +48,8 @@ def summary_lines(
     """
     if not (records or skipped):
         return []
-    lines = [_counts(records, len(skipped)), *_scores(records), *_skipped(skipped), *fault_lines(records, idle)]
-    lines += [*_warnings(records), *_healed(records)]
+    lines = [_counts(records, len(skipped)), *_scores(records), *_required(records), *_skipped(skipped)]
+    lines += [*fault_lines(records, idle), *_warnings(records), *_healed(records)]
     if artifacts is not None:
         lines += _artifacts(records, artifacts)
     if allure is not None:
@@ -58,7 +59,7 @@ def summary_lines(
 
 def _closer(records: Sequence[TaskRecord], command: str) -> Iterator[str]:
     """Where to go from a red run."""
-    red = [each for each in records if _kind(each) == "unexpected" or not (each.ok or _kind(each))]
+    red = [each for each in records if each.verdict == "failed" or each.code == "WORKER_CRASHED"]
     if red:
         yield f"look closer: {command} triage, {command} show {shlex.quote(red[0].task_id)}, {command} dashboard"
 
@@ -67,12 +68,9 @@ def _counts(records: Sequence[TaskRecord], skipped: int) -> str:
     """Each task is counted once."""
     kinds = Counter(map(_kind, records))
     parts = [*_states([record for record in records if not _kind(record)])]
-    if expected := kinds["expected"]:
-        parts.append(f"{expected} failed as expected")
-    if unexpected := kinds["unexpected"]:
-        parts.append(f"{unexpected} unexpected outcome{'s' if unexpected > 1 else ''}")
-    if interrupted := kinds["interrupted"]:
-        parts.append(f"{interrupted} interrupted")
+    for kind in ("passed as declared", "unexpected outcome", "refused partial success", "not judged", "interrupted"):
+        if count := kinds[kind]:
+            parts.append(f"{count} {kind}{'s' if kind == 'unexpected outcome' and count > 1 else ''}")
     if skipped:
         parts.append(f"{skipped} skipped")
     return f"tasks: {len(records) + skipped}: {', '.join(parts)}"
@@ -80,9 +78,17 @@ def _counts(records: Sequence[TaskRecord], skipped: int) -> str:
 
 def _kind(record: TaskRecord) -> str:
     """What says more of a task than its final state; empty for most."""
-    if record.code == "INTERRUPTED":
-        return "interrupted"
-    return "unexpected" if record.unexpected else "expected" if record.expected else ""
+    match record.verdict:
+        case "not judged":
+            return "interrupted" if record.code == "INTERRUPTED" else "not judged"
+        case "failed" if record.ok:
+            return "unexpected outcome" if record.unexpected else "refused partial success"
+        case "failed" if record.unexpected:
+            return "unexpected outcome"
+        case "passed as declared":
+            return "passed as declared"
+        case _:
+            return ""
 
 
 def _artifacts(records: Sequence[TaskRecord], place: Path) -> Iterator[str]:
@@ -91,7 +97,7 @@ def _artifacts(records: Sequence[TaskRecord], place: Path) -> Iterator[str]:
     if not failed:
         return
     why = ""
-    if all(_kind(record) == "expected" for record in failed):
+    if all(_kind(record) == "passed as declared" for record in failed):
         several = "reports: failures that their tasks expect"
         why = f" ({len(failed)} {'report: a failure that its task expects' if len(failed) == 1 else several})"
     yield f"artifacts: {shown_path(place)}{why}"
@@ -105,7 +111,7 @@ def _states(records: Sequence[TaskRecord]) -> Iterator[str]:
 
 def _recovered(records: Sequence[TaskRecord]) -> str:
     """`(3 of them recovered: network_error_recovered 3)`, for those that passed."""
-    recovered = [record for record in records if record.ok and _recoveries(record)]
+    recovered = [record for record in records if record.recovered]
     if not recovered:
         return ""
     kinds = Counter(kind for record in recovered for kind in _recoveries(record))
@@ -127,6 +133,16 @@ def _scores(records: Sequence[TaskRecord]) -> Iterator[str]:
     yield shortened(
         f"score: {mean:.2f} on average of {number}{'; below 1: ' + ', '.join(below) if below else ''}", _WIDTH
     )
+
+
+def _required(records: Sequence[TaskRecord]) -> Iterator[str]:
+    """Tasks that pytest counts as passed although their file requires a part of the score that was not met."""
+    for record in records:
+        parts = [each for each in record.warnings if each.get("type") == "required_part_unmet"]
+        if record.ok and parts and "required_part_unmet" not in record.declared:
+            score = "" if record.score is None else f", score {record.score:g}"
+            told = "; ".join(str(each.get("message")) for each in parts)
+            yield shortened(f"not wholly passed: {record.task_id}{score}: {told}", _WIDTH)
 
 
 def _skipped(skipped: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -181,7 +197,7 @@ def _step(warning: Mapping[str, object]) -> str:
 def _healed(records: Sequence[TaskRecord]) -> Iterator[str]:
     """One line for each selector that needs a change in its file."""
     found = dict.fromkeys(
-        f"  {record.source or record.task_id} step {warning.get('step_index')}: "
+        f"  {record.steps_source or record.source or record.task_id} step {warning.get('step_index')}: "
         f"`{warning.get('original_selector')}` -> `{warning.get('successful_fallback')}`{_what(warning)}"
         for record in records
         for warning in record.warnings

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from harness.aftermath import undone
 from harness.plan import Plan
 from harness.record import StepRecord, TaskResult
+from harness.report import instead
 from harness.reporting.redaction import MARK
 from harness.reporting.secrets import is_secret_name
 from harness.spec.steps import Step
@@ -106,14 +107,20 @@ def incomplete(result: TaskResult) -> bool:
 
 
 def done(record: StepRecord) -> Step:
-    """The step to show: with `${memory...}` filled in, where the attempt knows it."""
-    return record.attempts[-1].step if record.attempts and "${" in described(record.step) else record.step
+    """The step to show: with `${memory...}` filled in, where the first attempt knows it."""
+    return record.attempts[0].step if record.attempts and "${" in described(record.step) else record.step
+
+
+def worked_on(record: StepRecord) -> str:
+    """What a step works on, and what was done instead of it at the last attempt, if that was something else."""
+    other = instead(record.attempts[-1].step, record.step) if record.attempts else ""
+    return described(done(record)) + (f" (retried{other})" if other else "")
 
 
 def described(step: Step) -> str:
     """What a step works on; a password is not shown."""
     value = getattr(step, "value", None)
-    if step.act == "type" and is_secret_name(step.target or ""):
+    if value and step.act == "type" and is_secret_name(step.target or ""):
         value = MARK
     found = getattr(step, "url", None) or getattr(step, "expr", None) or step.target or ""
     return f"{found} = {value!r}" if found and value is not None else str(found or (value if value is not None else ""))
@@ -121,7 +128,7 @@ def described(step: Step) -> str:
 
 def _row(plan: Plan, index: int, total: int, record: StepRecord | None, failed: int) -> Row:
     step = done(record) if record else plan.steps[index] if 0 <= index < len(plan.steps) else None
-    act, target = (step.act, described(step)) if step else ("", "")
+    act, target = (step.act, worked_on(record) if record else described(step)) if step else ("", "")
     if record is not None and record.effect_already_done:
         seconds = sum(attempt.seconds for attempt in record.attempts)
         return Row(place(index, total), act, target, "done", seconds, len(record.attempts), index == failed)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.failure import Failure, Family
+from harness.figures import Verdict, figures, verdict
 from harness.plan import Plan
-from harness.record import MetFault, StepRecord, TaskResult
+from harness.record import MetFault, TaskResult
+from harness.reporting.console import cause, reason
 from harness.reporting.redaction import Redactor
 from harness.reporting.step_lines import StepLine, step_lines
 from harness.spec.parts import FinalState
@@ -28,22 +29,32 @@ class TaskRecord(BaseModel):
     key: str
     final_state: FinalState
     source: str = ""
+    steps_source: str = Field("", description="The file that its steps stand in.")
     error_type: str | None = None
     code: str | None = None
     family: Family | None = None
     step_index: int | None = None
     message: str = ""
+    summary: str = Field("", description="Of a failure its code, place, and the criterion or step, in a line.")
+    reason: str | None = Field(
+        None, description="Of the message what the summary and a comparison of values do not say; None: not known."
+    )
     expected: bool = Field(False, description="It failed, and `expect` declares that.")
     unexpected: bool = Field(False, description="It has an `expect`, and did not show that outcome.")
+    refused: bool = Field(False, description="It ended as a partial success, under `--taskspec-strict`.")
+    torn: bool = Field(False, description="A fixture failed after the task, which makes it a failed one.")
     seconds: float = 0
     steps_completed: int = 0
     steps_total: int = 0
-    retries: int = 0
+    retries: int = Field(0, description="What this and the next three count: `harness.figures`.")
+    successful_retries: int = 0
+    fallbacks: int = 0
+    recovered: int = 0
     score: float | None = Field(None, description="0 to 1, of a task that declares scoring checkpoints or rubrics.")
     warnings: tuple[dict[str, JsonValue], ...] = ()
     declared: tuple[str, ...] = Field((), description="Types of warnings that its `expect` declares.")
     recoveries: tuple[tuple[Family, bool], ...] = Field(
-        (), description="Each step that went on after a failure: of which family, and whether that was got over."
+        (), description="For each step and rule that did something there: whether its kind of failure was overcome."
     )
     faults: dict[str, FaultState] = Field({}, description="Name of each fault -> what became of it.")
     artifacts: str | None = None
@@ -61,7 +72,16 @@ class TaskRecord(BaseModel):
 
     @property
     def ok(self) -> bool:
+        """It reached its end; whether that is what its file wants is the `verdict`."""
         return self.final_state in ("completed", "partial_success")
+
+    @property
+    def verdict(self) -> Verdict:
+        """What the task counts as."""
+        if self.torn:
+            return "failed"
+        state, code = self.final_state, self.code
+        return verdict(state, code, expected=self.expected, unexpected=self.unexpected, refused=self.refused)
 
 
 def task_record(
@@ -69,27 +89,28 @@ def task_record(
 ) -> TaskRecord:
     """The record of a result; its texts are redacted. `unexpected`: it did not show what its `expect` declares."""
     redactor = (redactor or Redactor()).plus(plan.secrets)
-    failure = result.failure
+    failure, counted = result.failure, figures(result)
     return TaskRecord(
         task_id=result.task_id,
         key=result.key,
         final_state=result.final_state,
         source=plan.source,
-        error_type=str(failure.type) if failure else None,
-        code=failure.code if failure else None,
-        family=failure.family if failure else None,
+        steps_source=plan.steps_source,
         step_index=result.failed_index,
-        message=redactor.text(failure.message) if failure else "",
         expected=bool(result.error and result.error.expected),
         unexpected=unexpected,
+        refused=plan.strict and plan.spec.expect is None and result.final_state == "partial_success",
         seconds=round(result.elapsed, 3),
         steps_completed=result.steps_completed,
         steps_total=result.steps_total,
-        retries=result.retries,
+        retries=counted.retries,
+        successful_retries=counted.successful_retries,
+        fallbacks=counted.fallbacks,
+        recovered=counted.recovered,
         score=None if result.score is None else result.score.total,
         warnings=tuple(redactor.json(warning.as_json()) for warning in result.warnings),
         declared=plan.spec.expect.warnings if plan.spec.expect else (),
-        recoveries=tuple(pair for record in result.history for pair in _recoveries(record)),
+        recoveries=counted.by_rule,
         faults=dict(sorted(map(_fault, result.faults), key=lambda pair: pair[1] == "struck")),
         artifacts=str(result.artifacts) if result.artifacts else None,
         hint=redactor.text(result.error.hint) if result.error else "",
@@ -100,10 +121,22 @@ def task_record(
         priority=plan.spec.priority,
         tags=plan.spec.tags,
         steps=tuple(step_lines(result.history, redactor)),
-        selector=redactor.text(failure.selector or "") if failure else "",
-        site=redactor.text(site_of(failure.details.get("url"))) if failure else "",
-        service=str(failure.details.get("service", "")) if failure else "",
+        summary=cause(plan, result, redactor) if failure else "",
+        **(_of_failure(failure, redactor) if failure else {}),
     )
+
+
+def _of_failure(failure: Failure, redactor: Redactor) -> dict[str, Any]:
+    return {
+        "error_type": str(failure.type),
+        "code": failure.code,
+        "family": failure.family,
+        "message": redactor.text(failure.message),
+        "reason": redactor.text(reason(failure)),
+        "selector": redactor.text(failure.selector or ""),
+        "site": redactor.text(site_of(failure.details.get("url"))),
+        "service": str(failure.details.get("service", "")),
+    }
 
 
 def site_of(url: object) -> str:
@@ -120,10 +153,3 @@ def _fault(met: MetFault) -> tuple[str, FaultState]:
     if met.count:
         return met.name, "struck"
     return met.name, "could not be done" if met.problem else "never struck"
-
-
-def _recoveries(record: StepRecord) -> Iterable[tuple[Family, bool]]:
-    """A family was got over when the step passed, or in the end failed of something else."""
-    tried = (a.outcome.family for a in record.attempts[:-1] if isinstance(a.outcome, Failure))
-    last = None if record.passed else record.failure
-    return [(family, last is None or last.family is not family) for family in dict.fromkeys(tried)]

@@ -16,7 +16,7 @@ from harness.reporting.redaction import MARK, Redactor
 from harness.reporting.secrets import is_secret_name
 
 _LINES = (".trace", ".network")
-_FILL = re.compile(r'(\b(?:fill|type|press_sequentially|pressSequentially)\()".*"(\))', re.DOTALL)
+_FILL = re.compile(r'(\b(?:fill|type|press_sequentially|pressSequentially)\()".+"(\))', re.DOTALL)
 _WORTH_SEARCHING = 6
 """A typed password of this length is looked for everywhere; a shorter one only where it was typed."""
 
@@ -48,21 +48,22 @@ def _events(data: bytes) -> Iterator[Json]:
 
 def _lines(data: bytes, redactor: Redactor) -> Iterator[str]:
     secret_calls: set[str] = set()
+    addresses = redactor.for_addresses()
     for event in _events(data):
         if event.get("type") == "before" and _fills_secret(event):
             secret_calls.add(event["callId"])
-        masked = redactor.strings(_event(event, secret_calls))
+        masked = redactor.strings(_event(event, secret_calls, addresses))
         yield json.dumps(masked, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
-def _event(event: Json, secret_calls: set[str]) -> Json:
+def _event(event: Json, secret_calls: set[str], addresses: Redactor) -> Json:
     match event.get("type"):
         case "resource-snapshot":
-            return {**event, "snapshot": redact_entry(event["snapshot"], Redactor())}
+            return {**event, "snapshot": redact_entry(event["snapshot"], addresses)}
         case "frame-snapshot":
             return {**event, "snapshot": {**event["snapshot"], "html": _tree(event["snapshot"].get("html"))}}
         case "before" if event["callId"] in secret_calls:
-            params = {key: MARK if key in ("value", "text") else item for key, item in event["params"].items()}
+            params = {key: MARK if key in ("value", "text") and item else item for key, item in event["params"].items()}
             return {**event, "params": params}
         case "log" if event.get("callId") in secret_calls:
             return {**event, "message": _FILL.sub(rf'\1"{MARK}"\2', str(event.get("message", "")))}
@@ -78,11 +79,12 @@ def _fills_secret(event: Json) -> bool:
 
 
 def _tree(node: Json) -> Json:
-    """A DOM snapshot (`[name, attributes, ...children]`) whose password fields are empty."""
+    """A DOM snapshot (`[name, attributes, ...children]`) without what password fields hold; an empty one stays so."""
     if not isinstance(node, list):
         return node
     if _is_password(node):
-        hidden = {key: MARK if key in ("value", "__playwright_value_") else item for key, item in node[1].items()}
+        values = ("value", "__playwright_value_")
+        hidden = {key: MARK if key in values and item else item for key, item in node[1].items()}
         return [node[0], hidden, *node[2:]]
     return [_tree(item) for item in node]
 

@@ -54,6 +54,16 @@ def _make(path: Path) -> None:
     path.mkdir(parents=True)
 
 
+def unusable(folder: Path) -> str | None:
+    """Why nothing can be written into the folder, as the end of a sentence about it; None: it can, or will be made."""
+    if folder.is_symlink() and not folder.exists():
+        return f"is a link that leads nowhere ({folder.readlink()})"
+    if folder.exists() and not folder.is_dir():
+        return "is a file, where a folder is needed"
+    first = next((each for each in (folder, *folder.parents) if each.exists()), folder)
+    return None if os.access(first, os.W_OK | os.X_OK) else "cannot be written"
+
+
 def sweep(base: Path) -> None:
     """Delete the temporary folders whose process is gone. Parallel workers keep theirs."""
     found: list[Path] = []

@@ -20,6 +20,11 @@ class Retrying:
     delay: float
     error: str
     category: str = ""
+    code: str = ""
+    """Of the failure, as specs/001's ErrorMetric has it; so are the next two. Empty where a policy does not know."""
+    severity: str = ""
+    source: str = ""
+    """Who failed: `client` (browser, agent, harness), `server` (site, service, channel) or `hook`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,17 @@ class Waiting:
     name: str
     seconds: float
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotAwaited:
+    """A task has waited for `seconds`, and goes on waiting, as tasks of this or another run hold the one state."""
+
+    type: ClassVar[str] = "waiting-for-slot"
+    task: str
+    folder: str
+    """Of the locks: who holds one, holds a slot."""
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +99,9 @@ class GaveUp:
     error: str
     exhausted: bool
     category: str = ""
+    code: str = ""
+    severity: str = ""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +140,7 @@ class InvariantBroken:
 ResilienceEvent = (
     Retrying
     | Waiting
+    | SlotAwaited
     | CircuitChanged
     | FellBack
     | Degraded

@@ -56,9 +56,10 @@ class ResilienceMetrics:
 
 
 class Meter:
-    """Counts events. Of a call that needed no resilience there are none: its attempts are told by `attempted`."""
+    """Counts the events of calls. What was counted elsewhere, of the tasks of a run, is added to it."""
 
     def __init__(self) -> None:
+        self._added = ResilienceMetrics()
         self._counted: Counter[str] = Counter()
         self._seconds = 0.0
         self._open: Counter[tuple[str, str]] = Counter()
@@ -66,14 +67,14 @@ class Meter:
 
     @property
     def metrics(self) -> ResilienceMetrics:
-        return ResilienceMetrics(**self._counted, recovery_seconds=self._seconds)
+        return self._added + ResilienceMetrics(**self._counted, recovery_seconds=self._seconds)
 
-    def attempted(self, number: int = 1) -> None:
-        """So many attempts were made of which no event tells."""
-        self._counted["total_attempts"] += number
+    def add(self, metrics: ResilienceMetrics) -> None:
+        """What was counted elsewhere; so are the attempts of calls that succeeded at once, which emit no event."""
+        self._added += metrics
 
-    def count(self, event: ResilienceEvent, scope: str = "", *, attempts: bool = True) -> None:
-        """`scope` keeps calls of one name apart: the task that makes it. `attempts`: the event stands for one."""
+    def count(self, event: ResilienceEvent, scope: str = "") -> None:
+        """`scope` keeps calls of one name apart: the task that makes it."""
         match event:
             case Retrying(name=name):
                 self._open[scope, name] += 1
@@ -88,7 +89,7 @@ class Meter:
                 self._counted["fallbacks_used"] += 1
             case CircuitChanged(after="open"):
                 self._counted["circuit_opens"] += 1
-        if attempts and isinstance(event, Retrying | Recovered | GaveUp):
+        if isinstance(event, Retrying | Recovered | GaveUp):
             self._counted["total_attempts"] += 1
 
     def _settle(self, call: tuple[str, str], *, worked: bool) -> None:

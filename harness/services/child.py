@@ -7,7 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,6 @@ import psutil
 from harness.resilience import Clock, Deadline
 from harness.services import leash
 from harness.services.group import gone, members
-from harness.settings import ServiceSettings
 
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -26,23 +26,32 @@ POLL = 0.05
 TAIL_BYTES = 32_768
 
 
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is started, with all placeholders filled in."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    cwd: Path
+
+
 class Child:
     """A command under its leash, in a process group of its own. `pid` is the leash's, and the group's id."""
 
-    def __init__(self, settings: ServiceSettings, root: Path, log: Path, told: Path, clock: Clock) -> None:
-        """Start it; raises OSError when its log cannot be written. `told`: see the leash."""
+    def __init__(self, program: Program, log: Path, told: Path, clock: Clock) -> None:
+        """Start it; raises OSError when its log or its folder cannot be used. `told`: see the leash."""
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
         self._clock = clock
         with log.open("ab") as output:
             self._log_start = output.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), str(told), *_command(settings.command)],
+                [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), str(told), *program.command],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=root,
-                env={"PYTHONUNBUFFERED": "1", **os.environ, **settings.environment},
+                cwd=program.cwd,
+                env={"PYTHONUNBUFFERED": "1", **os.environ, **program.environment},
                 start_new_session=True,
             )
 
@@ -113,7 +122,3 @@ class Child:
         if self._process.stdin is not None:
             self._process.stdin.close()
         return code
-
-
-def _command(arguments: Sequence[str]) -> list[str]:
-    return [argument.replace("{python}", sys.executable) for argument in arguments]

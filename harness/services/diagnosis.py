@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.failure import Failed, Failure
@@ -34,8 +34,15 @@ class Diagnosis:
         return Failure("SERVICE_DOWN", f"service `{self.name}` {what}", details=details)
 
     def occupied(self, answer: Answer) -> Occupied:
-        taken = f"cannot use port {self.port}, which is taken by {describe_listener(self.port)}: {answer.problem}"
-        return Occupied(self.down(taken))
+        """Of a port that somebody has whom this run may not use; `answer` is what that says on it."""
+        says = answer.problem or "it answers as this service, and this project does not keep it"
+        name = self.name.partition("[")[0]
+        failure = self.down(f"cannot use port {self.port}, which is taken by {describe_listener(self.port)}: {says}")
+        advice = (
+            f'End that process, or take another port: `port = "auto"` in [tool.harness.services.{name}], or '
+            f"`--task-port {name}=PORT`. To share one between runs: `harness services start --persist`."
+        )
+        return Occupied(replace(failure, advice=advice))
 
     def unready(self, child: Child, what: str, code: int | None, answer: Answer) -> Failure:
         """Its process is over, or was ended, before it answered as itself."""

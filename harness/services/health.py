@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from harness.settings import ServiceSettings
+from harness.service_settings import ServiceSettings
 
 PROBE_TIMEOUT = 0.5
 """Seconds for one question (DESIGN 4.10)."""
@@ -59,13 +59,14 @@ class Endpoint:
     identity: Mapping[str, str]
 
     @classmethod
-    def of(cls, name: str, settings: ServiceSettings) -> Endpoint:
+    def of(cls, name: str, settings: ServiceSettings, ports: Mapping[str, int]) -> Endpoint:
+        """`ports`: host name, in lower case -> port."""
         parts = urlsplit(settings.health)
-        ports = {host.lower(): port for host, port in settings.hosts.items()}
-        if parts.scheme != "http" or parts.hostname not in ports:
+        host = parts.hostname or ""
+        if parts.scheme != "http" or host not in ports:
             known = ", ".join(sorted(ports)) or "none"
             raise ValueError(f"service `{name}`: health {settings.health!r} must be an http:// URL of: {known}")
-        port = ports[parts.hostname]
+        port = ports[host]
         url = httpx2.URL(settings.health).copy_with(host=ADDRESS, port=port)
         return cls(url, parts.netloc.rpartition("@")[2], port, settings.identity)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -28,25 +28,51 @@ class Held:
     restarts: int
     persisted: bool
     """It is kept until `harness services stop`."""
+    ports: Mapping[str, int]
+    """Host name, in lower case -> port."""
     failure: Failure | None = None
     """Why the owner does not start it any more."""
 
     @property
     def above(self) -> bool:
-        """Whether the owner has started this process (xdist's workers): its word is final."""
-        return self.owner.pid == os.getppid() and self.owner.alive
+        """Whether the owner has started this process (xdist's workers), or is this process: its word is final."""
+        return self.owner.pid in (os.getpid(), os.getppid()) and self.owner.alive
+
+
+def no_others() -> tuple[Path, ...]:
+    return ()
 
 
 class Ownership:
     """One service's file. Written whole, and replaced."""
 
-    def __init__(self, file: Path, *, persisted: bool = False) -> None:
-        self.file = file
+    def __init__(
+        self,
+        file: Path | Callable[[], Path],
+        *,
+        kept: Path | None = None,
+        runs: Callable[[], Iterable[Path]] = no_others,
+        persisted: bool = False,
+    ) -> None:
+        """`kept` is the file of what the project keeps between runs, `runs` answers those of the runs that there are.
+
+        Of runs only this process's own, and that of the process that has started it, are heeded.
+        """
+        self._file = file
+        self._kept = kept
+        self._runs = runs
         self.persisted = persisted
         self.mine = False
         """Whether the file speaks of what was started through this very object."""
 
-    def tell(self, facts: Mapping[str, Any], program: int | None, failure: Failure | None) -> None:
+    @property
+    def file(self) -> Path:
+        """Raises OSError where it can have no place."""
+        return self._file if isinstance(self._file, Path) else self._file()
+
+    def tell(
+        self, facts: Mapping[str, Any], program: int | None, ports: Mapping[str, int], failure: Failure | None
+    ) -> None:
         """This process keeps it running, or has given up. A file that cannot be written tells nobody: no more."""
         self.mine = True
         told = {
@@ -54,10 +80,11 @@ class Ownership:
             "owner": _as_list(os.getpid()),
             "program": _as_list(program),
             "persisted": self.persisted,
+            "ports": dict(ports),
             "failure": failure and _as_json(failure),
         }
-        scratch = self.file.with_name(f"{self.file.name}.{os.getpid()}")
         with contextlib.suppress(OSError):
+            scratch = self.file.with_name(f"{self.file.name}.{os.getpid()}")
             scratch.write_text(json.dumps(told), "utf-8")
             scratch.replace(self.file)
 
@@ -69,25 +96,41 @@ class Ownership:
         self.mine = False
 
     def above(self) -> Held | None:
-        """What the parent of this process says; None when it is not the owner."""
-        held = self.held()
-        return held if held and held.above else None
+        """What this process, or its parent, says elsewhere; None when neither is the owner."""
+        return next((held for held in self._elsewhere() if held.above), None)
 
     def elsewhere(self) -> Held | None:
-        """What another living owner says; None when there is none, or it is this one."""
-        held = None if self.mine else self.held()
+        """What another living owner says: who keeps it for the project, or runs it for this very run; else None."""
+        return None if self.mine else next(iter(self._elsewhere()), None)
+
+    def kept(self) -> Held | None:
+        """What the living owner says that keeps it for the project, between runs; None when there is none."""
+        file = self._kept or (self._file if isinstance(self._file, Path) else None)
+        held = read_held(file) if file else None
         return held if held and held.owner.alive else None
+
+    def _elsewhere(self) -> Iterator[Held]:
+        if held := self.kept():
+            yield held
+        for file in self._runs():
+            if (held := read_held(file)) and held.above:
+                yield held
 
     def held(self) -> Held | None:
         """What the file says, whoever has written it; None when there is none that can be read."""
-        try:
-            return _read(json.loads(self.file.read_text("utf-8")))
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+        return read_held(self.file)
 
     def forget(self) -> None:
         """Remove what a dead owner has left."""
         self.file.unlink(missing_ok=True)
+
+
+def read_held(file: Path) -> Held | None:
+    """What is written there; None for a file that is not there, or that says nothing."""
+    try:
+        return _read(json.loads(file.read_text("utf-8")))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _read(told: dict[str, Any]) -> Held:
@@ -99,6 +142,7 @@ def _read(told: dict[str, Any]) -> Held:
         since=str(told["since"]),
         restarts=int(told["restarts"]),
         persisted=bool(told["persisted"]),
+        ports={str(host): int(port) for host, port in told["ports"].items()},
         failure=Failure(**failure) if failure else None,
     )
 

@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import shlex
+import shutil
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 import httpx2
 
 from harness.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, nobody
-from harness.services.child import POLL, Child
+from harness.service_settings import AUTO, ServiceSettings, expand
+from harness.services.child import POLL, Child, Program
 from harness.services.diagnosis import Diagnosis
+from harness.services.free_ports import is_free
 from harness.services.health import PROBE_TIMEOUT, WAITS, Answer, Endpoint, Health, probe
 from harness.services.listener import owns_port
-from harness.services.ownership import Ownership
-from harness.services.places import lock_file, log_file, owner_file
+from harness.services.ownership import Held, Ownership
+from harness.services.places import RunFolder, kept_folder, lock_file, log_file, owner_file, owner_files_of_runs
+from harness.services.preparation import chosen_ports, fill, fits, placeholder_values, run_to_end
 from harness.services.states import WAYS, State, Status
 from harness.services.turn import Turn
-from harness.settings import ServiceSettings
 
 ENDING = 1.0
 """Seconds that a process which ends may go on taking connections."""
+CHOICES = 5
+"""So many times ports are chosen for one start."""
 SETTLE = 2.0
 """Seconds that a child may take to notice that another process was faster than it at the port."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """Where the services of one process have their files, and who is to find them."""
+
+    root: Path
+    """The project's folder."""
+    logs: Path
+    run: RunFolder
+    kept: bool = False
+    """They are kept for other processes of the project, until `harness services start` ends or `stop` is called."""
+    persisted: bool = False
+    """Until `stop`: this process is a keeper."""
+
+    def ownership(self, name: str) -> Ownership:
+        """What is said of one service, here and by others."""
+        kept = owner_file(self.logs, name)
+        mine = kept if self.kept else lambda: owner_file(self.run.path, name)
+        return Ownership(mine, kept=kept, runs=lambda: owner_files_of_runs(self.logs, name), persisted=self.persisted)
+
+    def folder(self, name: str) -> Path:
+        """Its `{folder}`. Raises OSError."""
+        return kept_folder(self.logs, name).absolute() if self.kept else self.run.path / name
+
+    def lock(self, name: str) -> Path:
+        """One for all processes of the project: a start is short."""
+        return lock_file(self.logs, name)
 
 
 class Service:
@@ -35,25 +72,30 @@ class Service:
         name: str,
         settings: ServiceSettings,
         *,
-        root: Path,
-        logs: Path,
+        home: Home,
         clock: Clock,
         emit: Emit = nobody,
-        persisted: bool = False,
+        taken: Container[int] = (),
     ) -> None:
-        if not settings.command:
+        """`taken` are ports that are not to be chosen for it."""
+        if settings.command is not None and not settings.command:
             raise ValueError(f"service `{name}`: its command is empty")
         self.name = name
-        self.hosts = {host.lower(): port for host, port in settings.hosts.items()}
         self.status = Status(name, clock, emit)
-        self._settings, self._root, self._clock = settings, root, clock
-        self._endpoint = Endpoint.of(name, settings)
-        self._log = log_file(logs, name)
-        self._lock = lock_file(logs, name)
-        self._ownership = Ownership(owner_file(logs, name), persisted=persisted)
-        self.diagnosis = Diagnosis(name, self.hosts, self.port, self._log)
+        self._settings, self._home, self._clock, self._taken = settings, home, clock, taken
+        self._log = log_file(home.logs, name)
+        self._ownership = home.ownership(name)
         self._child: Child | None = None
         self._reused = False
+        self._published = False
+        """Somebody relies on its ports: it has been up."""
+        self._use(chosen_ports(settings, taken))
+
+    def _use(self, ports: Mapping[str, int]) -> None:
+        self.hosts: Mapping[str, int] = dict(ports)
+        """Host name, in lower case -> port."""
+        self._endpoint = Endpoint.of(self.name, self._settings, ports)
+        self.diagnosis = Diagnosis(self.name, self.hosts, self.port, self._log)
 
     @property
     def port(self) -> int:
@@ -71,9 +113,36 @@ class Service:
         return self._child is not None
 
     @property
+    def started_elsewhere(self) -> bool:
+        """Whether it has no command: others start it."""
+        return self._settings.command is None
+
+    @property
+    def reset_by(self) -> tuple[str, ...] | Literal["restart"] | None:
+        """How its first state is put back."""
+        return self._settings.reset
+
+    @property
+    def kept_since(self) -> str | None:
+        """Since when another process of this project keeps it, which this run uses (ISO 8601); else None."""
+        held = self._ownership.kept() if self._reused else None
+        return held.since if held else None
+
+    @property
     def leash(self) -> int | None:
         """The pid over what was started here; None when nothing runs."""
         return None if self._child is None or self._child.ended() else self._child.pid
+
+    @property
+    def kept_leash(self) -> int | None:
+        """The pid over what the project keeps between runs; None when nothing runs."""
+        held = self._ownership.elsewhere()
+        return held.program.pid if held and held.program and held.program.alive else None
+
+    @property
+    def folder(self) -> Path:
+        """Its `{folder}`. Raises OSError."""
+        return self._home.folder(self.name)
 
     @property
     def ended(self) -> bool:
@@ -95,38 +164,85 @@ class Service:
         self.status.become(state, reason)
         if self._child is not None or self._ownership.mine:
             facts = {"state": state, "since": self.status.since.isoformat(), "restarts": self.status.restarts}
-            self._ownership.tell(facts, self.leash, failure)
+            self._ownership.tell(facts, self.leash, self.hosts, failure)
 
     async def ask(self, http: httpx2.AsyncClient, within: float = PROBE_TIMEOUT) -> Answer:
         """Its health, now."""
         return await probe(http, self._endpoint, within)
 
     async def start(self, http: httpx2.AsyncClient) -> None:
-        """Reuse what answers, else start; called again, it starts what has ended. Raises Failed(SERVICE_DOWN).
+        """Use what this project keeps, else start it; called again, it starts what has ended. Raises Failed.
 
-        What another living process keeps running is not started here: when it has just died, it comes back.
+        What another living process keeps running is not started here: when it has just died, it comes back. A port that
+        was chosen is chosen again when somebody else was faster.
         """
-        try:
-            await self._find_or_start(http)
-        except Failed:
-            if self.status.state is State.BOOTING:
-                self.status.become(State.DOWN, "start_failed")
-                self._ownership.withdraw()
-            raise
+        for left in reversed(range(CHOICES)):
+            try:
+                await self._find_or_start(http)
+            except Failed:
+                if self.status.state is State.BOOTING:
+                    self.status.become(State.DOWN, "start_failed")
+                    self._ownership.withdraw()
+                if not left or not await self._choose_again():
+                    raise
+            else:
+                self._published = True
+                return
+
+    async def _choose_again(self) -> bool:
+        """Other ports, where somebody was faster at a chosen one, and nobody relies on it yet; whether it was so."""
+        auto = [host for host, port in self._settings.declared.items() if port == AUTO]
+        if self._published or all(map(is_free, (self.hosts[host] for host in auto))):
+            return False
+        await self._sweep()
+        self._use(chosen_ports(self._settings, self._taken))
+        return True
 
     async def _find_or_start(self, http: httpx2.AsyncClient) -> None:
         if self.ended:
             await self._sweep()
-        answer = await self._outwait(http)
-        self._reused = answer.health is Health.HEALTHY and self._child is None
-        if answer.health is Health.OTHER:
-            raise self.diagnosis.occupied(answer)
-        if answer.health is Health.ABSENT:
-            self._gone()
-            self._reused = await self._returns(http)
-            if not self._reused:
-                await self._ready(http)
+        owner = self._adopt()
+        if self._settings.command is None:
+            await self._answers_elsewhere(http)
+        else:
+            await self._started_or_kept(http, owner)
         self.become(State.UP, "already_running" if self._reused else "health_ok")
+
+    async def _started_or_kept(self, http: httpx2.AsyncClient, owner: Held | None) -> None:
+        answer = await self._outwait(http)
+        if answer.health is Health.HEALTHY and self._child is None and owner is None:
+            owner = self._adopt()  # one that has just come up, while this waited
+        well = answer.health is Health.HEALTHY and (self._child is not None or owner is not None)
+        self._reused = well and self._child is None
+        if well:
+            return
+        if answer.health is not Health.ABSENT:
+            raise self.diagnosis.occupied(answer)
+        self._gone()
+        self._reused = await self._returns(http)
+        if not self._reused:
+            await self._ready(http)
+
+    async def _answers_elsewhere(self, http: httpx2.AsyncClient) -> None:
+        """Wait until others have it up."""
+        deadline = self._deadline()
+        while (answer := await self.ask(http)).health is not Health.HEALTHY:
+            if answer.health in (Health.ABSENT, *WAITS):
+                self._gone()
+            if answer.health is Health.OTHER or not deadline.allows(POLL, self._clock.now()):
+                what = f"is started by others (it has no `command`), and on port {self.port}: {answer.problem}"
+                raise Failed(self.diagnosis.down(what))
+            await self._clock.sleep(POLL)
+        self._reused = True
+
+    def _adopt(self) -> Held | None:
+        """Who else keeps it, on ports that fit; they are used from now on."""
+        held = self._ownership.elsewhere() if self._child is None else None
+        if held is None or not fits(self._settings, held.ports):
+            return None
+        if dict(held.ports) != dict(self.hosts):
+            self._use(held.ports)
+        return held
 
     def _gone(self) -> None:
         if self.status.state in (State.UP, State.UNHEALTHY):
@@ -134,7 +250,7 @@ class Service:
 
     async def _returns(self, http: httpx2.AsyncClient) -> bool:
         """Whether another process has it back; else it is started here. Raises Failed when that cannot be."""
-        turn = Turn(self._ownership, self._lock, self.diagnosis, self._clock)
+        turn = Turn(self._adopt, self._home.lock(self.name), self.diagnosis, self._clock)
         while not await turn.came_back(lambda: self.ask(http), 2 * self._settings.ready_timeout):
             await self._sweep()
             if await turn.take(self._spawn):
@@ -149,6 +265,8 @@ class Service:
             self.status.become(State.STOPPED, "stop_ordered")
         if not (self._ownership.persisted and self.status.state is State.PERMANENTLY_FAILED):
             self._ownership.withdraw()  # else it stays written why it does not run
+        if runs and self._home.kept:
+            await asyncio.to_thread(shutil.rmtree, self._home.folder(self.name), ignore_errors=True)
 
     async def _sweep(self) -> None:
         if self._child is not None:
@@ -180,12 +298,38 @@ class Service:
         held = self._ownership.above() if self._reused else None
         return held.failure if held else None
 
-    def _spawn(self) -> None:
+    async def _spawn(self) -> None:
         """Raises OSError."""
         told = self._ownership.file.absolute()
-        self._child = Child(self._settings, self._root, self._log, told, self._clock)
+        program = await asyncio.to_thread(self._prepare)
+        self._child = Child(program, self._log, told, self._clock)
         if self.status.state is not State.RESTARTING:
             self.become(State.BOOTING, "spawned")
+
+    def _prepare(self) -> Program:
+        """What is started; its folder is made, and filled by the template. Raises OSError."""
+        folder, template = self._home.folder(self.name), self._settings.template
+        if template is not None:
+            fill(folder, self._home.root / template)
+        folder.mkdir(parents=True, exist_ok=True)
+        return self.program(self._settings.command or ())
+
+    def program(self, command: Sequence[str]) -> Program:
+        """A command of this service's, as it is run. Raises OSError."""
+        values = placeholder_values(self.hosts, self.port, self._home.folder(self.name))
+        settings = self._settings
+        environment = {name: expand(text, values) for name, text in settings.environment.items()}
+        cwd = self._home.root / expand(settings.cwd or "", values)
+        return Program([expand(each, values) for each in command], environment, cwd)
+
+    async def run_reset(self, command: Sequence[str]) -> None:
+        """Run its reset command to the end. Raises Failed with its exit code and what it has written."""
+        try:
+            failure = await run_to_end(self.program(command), self._settings.reset_timeout)
+        except OSError as error:
+            failure = f"cannot be started: {error}"
+        if failure:
+            raise Failed(self.diagnosis.down(f"was not reset: its command {shlex.join(command)} {failure}"))
 
     async def _ready(self, http: httpx2.AsyncClient) -> None:
         """Wait until it answers as itself."""
@@ -213,10 +357,10 @@ class Service:
         answer = await self._outwait(http)
         if answer.health is Health.ABSENT:
             await self._give_up(child, "ended at start", answer)
-        if answer.health is Health.OTHER:
-            raise self.diagnosis.occupied(answer)
         await self._sweep()
         self._ownership.withdraw()  # it is not ours to tell of
+        if answer.health is Health.OTHER or not self._adopt():
+            raise self.diagnosis.occupied(answer)
         self._reused = True
 
     async def _outwait(self, http: httpx2.AsyncClient) -> Answer:

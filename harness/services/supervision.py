@@ -43,6 +43,11 @@ class Supervision:
         self.failure: Failure | None = None
         """Why it is not started any more."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether it is looked after, or has failed for good."""
+        return self._watch is not None
+
     def begin(self) -> asyncio.Task[None]:
         """It was started by order: its earlier deaths are forgotten. It is looked after from now on."""
         self._supervisor.reset()
@@ -201,6 +206,8 @@ class Supervision:
         except Occupied as occupied:
             return occupied.failure
         except Failed as failed:
+            if self._service.started_elsewhere:  # whoever starts it may do so at any time
+                return failed.failure
             if self._supervisor.died() is Condition.PERMANENTLY_FAILED:
                 self.failure = self._permanent(failed.failure)
                 self._service.become(State.PERMANENTLY_FAILED, f"crash_{self._supervisor.crashes}", self.failure)

@@ -12,12 +12,12 @@ import httpx2
 import psutil
 
 from harness.resilience import Clock
+from harness.service_settings import ServiceSettings
 from harness.services.health import Answer, Endpoint, Health, client, probe
 from harness.services.listener import command_of, listening_pid
-from harness.services.ownership import Held, Ownership
-from harness.services.places import log_file, owner_file
+from harness.services.ownership import Held, read_held
+from harness.services.places import label, log_file, owner_file, owner_files_of_runs
 from harness.services.states import State
-from harness.settings import ServiceSettings
 
 _STATES = {
     Health.HEALTHY: State.UP,
@@ -33,9 +33,10 @@ class Found:
 
     name: str
     state: State
-    hosts: Mapping[str, int]
+    hosts: Mapping[str, int | str]
+    """Host name -> port, or `auto` while none is chosen."""
     port: int | None
-    """Where it is asked for its health; None when the settings do not know the service any more."""
+    """Where it is asked for its health; None when that is not known: it does not run, or is in no settings any more."""
     pid: int | None
     """What listens there; where that is not known, what its keeper has started."""
     command: str
@@ -54,22 +55,49 @@ class Found:
 
 
 async def survey(services: Mapping[str, ServiceSettings], logs: Path, clock: Clock) -> tuple[Found, ...]:
-    """Ask them all at once: half a second. Raises ValueError for settings that contradict themselves."""
+    """Ask them all at once: half a second. One for each process that keeps a service, and for each of its instances.
+
+    Raises ValueError for settings that contradict themselves.
+    """
     async with client() as http:
-        return tuple(await asyncio.gather(*(_find(http, name, each, logs, clock) for name, each in services.items())))
+        asked = (
+            _find(http, name, label(name, number), each, logs, clock)
+            for name, each in services.items()
+            for number in range(each.instances)
+        )
+        return tuple(found for several in await asyncio.gather(*asked) for found in several)
 
 
-async def _find(http: httpx2.AsyncClient, name: str, settings: ServiceSettings, logs: Path, clock: Clock) -> Found:
-    endpoint = Endpoint.of(name, settings)
-    answer = await probe(http, endpoint)
-    told = Ownership(owner_file(logs, name)).held()
+async def _find(
+    http: httpx2.AsyncClient, service: str, name: str, settings: ServiceSettings, logs: Path, clock: Clock
+) -> list[Found]:
+    kept = read_held(owner_file(logs, name))
+    told: list[Held | None] = [kept] if kept and kept.owner.alive else []
+    told += [held for file in owner_files_of_runs(logs, name) if (held := read_held(file)) and held.owner.alive]
+    return [await _look(http, service, name, settings, logs, clock, held) for held in told or [kept]]
+
+
+async def _look(
+    http: httpx2.AsyncClient,
+    service: str,
+    name: str,
+    settings: ServiceSettings,
+    logs: Path,
+    clock: Clock,
+    told: Held | None,
+) -> Found:
     held = told if told and told.owner.alive else None
-    pid = None if answer.health is Health.ABSENT else await asyncio.to_thread(listening_pid, endpoint.port)
+    ports = held.ports if held else settings.declared
+    known = {host: port for host, port in ports.items() if isinstance(port, int)}
+    endpoint = Endpoint.of(service, settings, known) if settings.health_host in known else None
+    answer = await probe(http, endpoint) if endpoint else Answer(Health.ABSENT, "it is not started")
+    silent = endpoint is None or answer.health is Health.ABSENT
+    pid = None if endpoint is None or silent else await asyncio.to_thread(listening_pid, endpoint.port)
     return Found(
         name=name,
         state=_state(answer, held, told),
-        hosts=settings.hosts,
-        port=endpoint.port,
+        hosts=ports,
+        port=endpoint.port if endpoint else None,
         pid=pid,
         command=command_of(pid),
         uptime=_uptime(pid, clock.wall()),
@@ -80,6 +108,16 @@ async def _find(http: httpx2.AsyncClient, name: str, settings: ServiceSettings, 
         log=log_file(logs, name),
         problem=_problem(answer, told),
     )
+
+
+def kept_hosts(services: Mapping[str, ServiceSettings], logs: Path) -> dict[str, int]:
+    """Host name, in lower case -> port, of what is kept between runs, or has a port that is always the same."""
+    found: dict[str, int] = {}
+    for name, settings in services.items():
+        held = read_held(owner_file(logs, name))
+        ports = held.ports if held and held.owner.alive else settings.declared
+        found.update({host: port for host, port in ports.items() if isinstance(port, int)})
+    return found
 
 
 def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> Found:

@@ -14,17 +14,18 @@ from harness.services.child import POLL
 from harness.services.diagnosis import Diagnosis
 from harness.services.health import Answer, Health
 from harness.services.identity import Identity
-from harness.services.ownership import Held, Ownership
+from harness.services.ownership import Held
 
-LOCKED = 10.0
-"""Seconds that another process may take to start it: a few milliseconds, on a machine that is not out of breath."""
+LOCKED = 60.0
+"""Seconds that another process may take to start it: some milliseconds, and as long as its template takes to copy."""
 
 
 class Turn:
     """Of one start of one service."""
 
-    def __init__(self, ownership: Ownership, lock: Path, diagnosis: Diagnosis, clock: Clock) -> None:
-        self._ownership, self._lock = ownership, lock
+    def __init__(self, owner: Callable[[], Held | None], lock: Path, diagnosis: Diagnosis, clock: Clock) -> None:
+        """`owner` answers which other process keeps it, on ports that can be used."""
+        self._other, self._lock = owner, lock
         self._diagnosis, self._clock = diagnosis, clock
         self._forsaken: Identity | None = None
 
@@ -42,20 +43,20 @@ class Turn:
                 await self._clock.sleep(POLL)
         return False
 
-    async def take(self, start: Callable[[], None]) -> bool:
+    async def take(self, start: Callable[[], Awaitable[None]]) -> bool:
         """Start it, and tell, unless another process does that since; whether it was done. Raises Failed."""
         try:
             async with alone(self._lock, self._clock):
                 if self._owner():
                     return False
-                start()
+                await start()
         except OSError as error:
             raise Failed(self._diagnosis.down(f"cannot be started: {error}")) from None
         return True
 
     def _owner(self) -> Held | None:
         """Who is to bring it back. One that has given up has no say in what is done here, unless it is the parent."""
-        held = self._ownership.elsewhere()
+        held = self._other()
         given_up = held and (held.owner == self._forsaken or (held.failure and not held.above))
         return None if given_up else held
 

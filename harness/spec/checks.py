@@ -57,17 +57,21 @@ def check_spec(
 
 def _task_id(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
     """It is a directory name under `errors/`."""
-    if problem := _name_problem(spec.task_id):
+    if "::" in spec.task_id:
+        hint = "pytest takes `::` in `FILE::TASK` for a separator, so that the task could not be selected"
+        yield origin.problem(("task_id",), "a task_id must not hold `::`", found=shown(spec.task_id), hint=hint)
+    elif problem := _name_problem(spec.task_id):
         yield origin.problem(("task_id",), f"a task_id {problem}", found=shown(spec.task_id))
 
 
 def _no_steps(spec: TaskSpec, origin: Origin, agents: Sequence[str]) -> Iterator[Problem]:
     """A task that does nothing would pass."""
     if not spec.steps:
-        hint = "write `steps` (beside task_spec.json: oracle_trace.json), or give it to an agent: `--agent NAME`"
+        hint = "write `steps` (beside task_spec.json: oracle_trace.json), or give it to an agent: `--task-agent NAME`"
         if len(agents) > 1:
             known, one = ", ".join(agents), agents[0]
-            hint = f'there are {len(agents)} agents ({known}): say agent = "{one}" in [tool.harness], or `--agent NAME`'
+            say = f'say agent = "{one}" in [tool.harness], or `--task-agent NAME`'
+            hint = f"there are {len(agents)} agents ({known}): {say}"
         yield origin.problem(("steps",), "no steps: a task needs at least one", hint=hint, key=True)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.spec.origin import Origin
-from harness.spec.problems import Problem, Way, did_you_mean, listed, misspelt, shown
+from harness.spec.problems import UNKNOWN, Problem, Way, did_you_mean, listed, misspelt, shown
 from harness.spec.vocabulary import choices_at, keys_at, tag_at
 
 _EXPECTED = {
@@ -23,6 +23,8 @@ _EXPECTED = {
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }
+SYNONYMS = dict.fromkeys(("depends_on", "depends-on", "dependsOn", "depends", "dependency"), "dependencies")
+"""What other tools call a key: ignored, it would change what runs, and in which order."""
 MANY = 12
 """With a hint, more choices than these are not listed."""
 _SCALARS = ("a whole number", "a number", "true or false")
@@ -159,7 +161,7 @@ def unknown_key(path: Way, data: Any, origin: Origin) -> Problem:
     known = [key for key in keys_at(around, at(data, around)) if key != "$schema"]
     hint = did_you_mean(key, known)
     expected = listed(known) if known and len(known) < 30 else ""
-    return origin.problem(path, f"unknown key `{key}`", expected=expected, hint=hint, key=True)
+    return origin.problem(path, f"{UNKNOWN} `{key}`", expected=expected, hint=hint, key=True)
 
 
 def at(data: Any, path: Way) -> Any:
@@ -180,8 +182,10 @@ def stray_keys(keys: list[str], data: Any, origin: Origin) -> Iterator[Problem]:
     for key in keys:
         if key == "$schema":
             continue
-        if misspelt(key, known):
+        if key in SYNONYMS:
+            yield origin.problem((key,), f"{UNKNOWN} `{key}`", hint=f"write `{SYNONYMS[key]}`", key=True)
+        elif misspelt(key, known):
             yield unknown_key((key,), data, origin)
         else:
             hint = did_you_mean(key, known) or "it has no effect: drop it, or write it below `inputs` to refer to it"
-            yield origin.problem((key,), f"unknown key `{key}`", hint=hint, key=True, severity="warning")
+            yield origin.problem((key,), f"{UNKNOWN} `{key}`", hint=hint, key=True, severity="warning")

@@ -61,7 +61,7 @@ class Gate(Frozen):
 
 
 class FaultPlan(Frozen):
-    """A file of faults: for `pytest --faults`, and for the campaigns of `harness chaos`."""
+    """A file of faults: for `pytest --task-faults`, and for the campaigns of `harness chaos`."""
 
     name: str = Field("", max_length=100, description="Its name in reports; without it, that of the file.")
     goal: str = Field("", max_length=10_000, description="What it is to show, for people.")

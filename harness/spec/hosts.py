@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
 from urllib.parse import urlsplit
 
 _BARE = re.compile(r"(?:localhost|\[[0-9a-f:]+\]|[\w-]+(?:\.[\w-]+)+)(?::\d+)?(?=[/?#]|$)", re.IGNORECASE)
 _FILE = re.compile(r"\.(?:html?|php|aspx?|jsp|json|xml|txt|pdf|csv)$", re.IGNORECASE)
 """What ends so is more likely a page beside the base URL than a host."""
+_ASSET = r"[^/?#]+\.(?:ico|js|mjs|css|map|png|jpe?g|gif|svg|webp|woff2?|html?|json|xml|txt|webmanifest)(?:[?#]|$)"
+"""A file beside the virtual hosts."""
 
 
 def host_of(url: str) -> str:
@@ -28,6 +32,53 @@ def names(allowed: Sequence[str]) -> tuple[str, ...]:
 def reaches(host: str, allowed: Sequence[str]) -> bool:
     """Whether the host is an allowed one or below one. Nothing declared allows all."""
     return not allowed or any(host == name or host.endswith(f".{name}") for name in names(allowed))
+
+
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """Where a task may go: to the `allowed` hosts and those below them; everywhere, when none is named.
+
+    `virtual` are URL templates of servers that serve several sites as the first part of a path, such as
+    `http://localhost:8014/{host}/`. Of a URL that fits one the host is the one in its path.
+    """
+
+    allowed: tuple[str, ...] = ()
+    virtual: tuple[str, ...] = ()
+
+    def host(self, url: str) -> str:
+        """The host that is meant, in lower case; empty when there is none."""
+        for template in self.virtual:
+            if found := _virtual(template).match(url):
+                return found["host"].lower()
+        return host_of(url)
+
+    def allows(self, url: str) -> bool:
+        """What has no host is not sent."""
+        host = self.host(url)
+        return not host or reaches(host, self.allowed)
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The hosts that serve the virtual ones."""
+        return tuple(dict.fromkeys(map(host_of, self.virtual)))
+
+
+ANYWHERE = Domains()
+
+
+def template_problem(template: str) -> str:
+    """What is wrong with a template of virtual hosts; empty when nothing is."""
+    parts = urlsplit(template)
+    if parts.scheme not in ("http", "https") or not parts.hostname or template.count("{host}") != 1:
+        return f"{template!r} must be written like 'http://localhost:8014/{{host}}/'"
+    return "" if "{host}" in parts.path else f"{template!r} must have {{host}} in its path"
+
+
+@cache
+def _virtual(template: str) -> re.Pattern[str]:
+    """A part of a path that names a file, such as `favicon.ico`, is no host."""
+    before, _, _ = template.partition("{host}")
+    return re.compile(rf"{re.escape(before)}(?!{_ASSET})(?P<host>[\w-]+(?:\.[\w-]+)+)(?=[/?#]|$)", re.IGNORECASE)
 
 
 def with_scheme(url: str) -> str:

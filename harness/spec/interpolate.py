@@ -38,7 +38,7 @@ def interpolate_step(step: ModelT, scope: Scope, *, last: bool = False) -> Model
 
     Only `value` takes the type of what is referred to; the other fields are texts.
     """
-    fields = {name: value for name, value in step if _holds_reference(value)}
+    fields = {name: value for name, value in step if holds_reference(value)}
     if not fields:
         return step
     changed = {name: _field(name, value, scope, last) for name, value in fields.items()}
@@ -50,7 +50,7 @@ def resolve(step: Step, memory: Callable[[], Mapping[str, Any]]) -> Step:
 
     Raises MissingMemory for an entry that is not there, and Failed for one that the step has no use for.
     """
-    if not any(_holds_reference(value) for _, value in step):
+    if not holds_reference(step):
         return step
     try:
         return interpolate_step(step, Scope(memory=memory()), last=True)
@@ -58,14 +58,15 @@ def resolve(step: Step, memory: Callable[[], Mapping[str, Any]]) -> Step:
         raise Failed(Failure("INVALID_INPUT", str(error))) from None
 
 
-def _holds_reference(value: Any) -> bool:
+def holds_reference(value: Any) -> bool:
+    """Whether a `${...}` stands anywhere in a JSON value or a model."""
     if isinstance(value, str):
         return "${" in value
     if isinstance(value, BaseModel):
-        return any(_holds_reference(item) for _, item in value)
+        return any(holds_reference(item) for _, item in value)
     if isinstance(value, dict):
-        return any(map(_holds_reference, value.values()))
-    return isinstance(value, list | tuple) and any(map(_holds_reference, value))
+        return any(map(holds_reference, value.values()))
+    return isinstance(value, list | tuple) and any(map(holds_reference, value))
 
 
 def _field(name: str, value: Any, scope: Scope, last: bool) -> Any:
@@ -107,6 +108,7 @@ __all__ = [
     "BadReferenceError",
     "MissingMemory",
     "Scope",
+    "holds_reference",
     "interpolate",
     "interpolate_criterion",
     "interpolate_step",

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.recovery import Rule
 from harness.spec.faults import FaultBase, RequestFault, StepFault
 from harness.spec.key_type import described_type
 from harness.spec.step import StepBase
@@ -104,13 +105,18 @@ def _tagged(title: str, name: str, models: Mapping[str, Schema], base: Schema, d
 
 
 def _rules(definitions: Schema) -> Iterator[Section]:
-    """A section for each rule, with its strategies and their settings."""
-    for name, rule in definitions["Rulebook"]["properties"].items():
+    """What holds for all rules, then a section for each, with its strategies and their settings."""
+    book = definitions["Rulebook"]
+    rules = {name: rule for name, rule in book["properties"].items() if "strategy" in (rule.get("default") or ())}
+    whole = _keys("error_recovery.", book, definitions, frozenset(rules))
+    shared = _keys("error_recovery.on_*.", Rule.model_json_schema(), definitions, frozenset(["strategy"]))
+    yield Section("`error_recovery`", "error_recovery.", (*whole, *shared))
+    for name, rule in rules.items():
         prefix, default = f"error_recovery.{name}", rule["default"]["strategy"]
         keys = [Key(prefix, "strategy, or mapping", "", f"`{default}`", rule["description"])]
         for strategy, model in _variants(rule, definitions).items():
             keys.append(Key(f"{prefix}: {strategy}", "", "", "", model["description"].splitlines()[0]))
-            keys += _keys(f"{prefix}: {strategy}.", model, definitions, frozenset(["strategy"]))
+            keys += _keys(f"{prefix}: {strategy}.", model, definitions, frozenset(Rule.model_fields))
         yield Section(f"`{name}`", prefix, tuple(keys))
 
 

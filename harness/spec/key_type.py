@@ -22,7 +22,14 @@ _PARTS = {
     "Repair": "repairs",
 }
 _TAGS = {"act": "steps", "kind": "faults"}
-_PLURALS = {"text": "texts", "number": "numbers", "anything": "anything", "mapping": "mappings", "list": "lists"}
+_PLURALS = {
+    "text": "texts",
+    "number": "numbers",
+    "anything": "anything",
+    "mapping": "mappings",
+    "list": "lists",
+    "path": "paths",
+}
 
 
 def described_type(schema: Schema) -> str:
@@ -34,17 +41,37 @@ def described_type(schema: Schema) -> str:
             found = _TAGS[tag]
         case {"anyOf": each}:
             found = _either([described_type(one) for one in each if one.get("type") != "null"])
-        case {"enum": words}:
-            found = _either([f"`{word}`" for word in words])
-        case {"type": "array", "items": items}:
-            found = f"list of {_several(items)}"
-        case {"type": "object", "additionalProperties": values}:
-            found = f"mapping of {_several(values)}"
-        case {"type": name}:
-            found = _WORDS[name] + _range(schema)
+        case {"type": "array" | "object"}:
+            found = _collection(schema)
         case _:
-            found = "anything"
+            found = _value(schema)
     return found
+
+
+def _collection(schema: Schema) -> str:
+    match schema:
+        case {"prefixItems": parts}:
+            return f"list of {len(parts)} {_several(parts[0])}"
+        case {"type": "array", "items": items}:
+            return f"list of {_several(items)}"
+        case {"additionalProperties": values}:
+            return f"mapping of {_several(values)}"
+        case _:
+            return "anything"
+
+
+def _value(schema: Schema) -> str:
+    match schema:
+        case {"const": word}:
+            return f"`{word}`"
+        case {"enum": words}:
+            return _either([f"`{word}`" for word in words])
+        case {"format": "path"}:
+            return "path"
+        case {"type": name}:
+            return _WORDS[name] + _range(schema)
+        case _:
+            return "anything"
 
 
 def _either(words: Sequence[str]) -> str:

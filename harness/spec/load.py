@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pydantic import ValidationError
 
 from harness.spec.checks import check_spec, strict_problems
 from harness.spec.complaints import complaints, stray_keys
+from harness.spec.defaults import Defaults, Meaning, with_defaults
 from harness.spec.directory import Gathered, gather
+from harness.spec.extra_keys import own_of, own_problems
 from harness.spec.fault_plan import is_fault_plan
 from harness.spec.loaded import SPEC_FILE, Loaded
 from harness.spec.origin import Origin
@@ -70,11 +73,14 @@ def load_file(
     known_channels: frozenset[str] | None = None,
     needs_steps: bool = True,
     agents: Sequence[str] = (),
+    defaults: Sequence[Defaults] = (),
+    extra_keys: Mapping[str, Meaning] = MappingProxyType({}),
 ) -> Loaded:
     """One task, from a file or from a directory with a `task_spec.json`. Raises SpecError with all of its problems.
 
     `strict`: what is otherwise a warning is an error, and so is a missing `required` key of specs/003 2.1.
     `needs_steps` is False where an agent may choose the steps of a task that has none; `agents` are those that could.
+    `defaults` are the project's: what the file does not say. `extra_keys` are keys of its own, with their meaning.
     """
     path = Path(path)
     if path.is_dir():
@@ -82,7 +88,8 @@ def load_file(
     main = read_mapping(path)
     alone = Gathered(main.data, Origin(main.file, main), ())
     gathered = gather(main, path.parent) if path.name == SPEC_FILE else alone
-    spec, problems = _checked(gathered, path.parent, known_channels, needs_steps, agents)
+    gathered = replace(gathered, data=with_defaults(gathered.data, defaults))
+    spec, problems = _checked(gathered, path.parent, known_channels, needs_steps, agents, extra_keys)
     if spec is not None and strict:
         problems = [replace(each, severity="error") for each in problems]
         problems += strict_problems(spec, gathered.origin)
@@ -93,16 +100,21 @@ def load_file(
 
 
 def _checked(
-    gathered: Gathered, folder: Path, channels: frozenset[str] | None, needs_steps: bool, agents: Sequence[str]
+    gathered: Gathered,
+    folder: Path,
+    channels: frozenset[str] | None,
+    needs_steps: bool,
+    agents: Sequence[str],
+    extra_keys: Mapping[str, Meaning],
 ) -> tuple[TaskSpec | None, list[Problem]]:
     """The task, unless its types are wrong, and all that is wrong or odd."""
     origin = gathered.origin
     data, idle = idle_settings(gathered.data, origin)
     problems = [*gathered.warnings, *idle]
-    strays = [key for key in data if key not in TaskSpec.model_fields]
-    problems += stray_keys(strays, data, origin)
+    strays = [key for key in data if key not in TaskSpec.model_fields and key not in extra_keys]
+    problems += [*stray_keys(strays, data, origin), *own_problems(data, extra_keys, origin)]
     try:
-        spec = validated(data)
+        spec = validated(data).owned(own_of(data, extra_keys))
     except ValidationError as error:
         found = list(complaints(error, data, origin))
         problems += [problem for _, _, problem in found]

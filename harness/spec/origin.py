@@ -41,6 +41,11 @@ class Origin:
         source, there = self._stands(path)
         return f"{source.file}:{source.place(there)[0]}" if source else self.file
 
+    def file_of(self, key: str) -> str:
+        """The file that a top-level key of the task stands in, as shown to people."""
+        source, _ = self._stands((key,))
+        return source.file if source else self.file
+
     def _stands(self, path: Way) -> tuple[Source | None, Way]:
         if path and str(path[0]) in self.parts:
             source, above = self.parts[str(path[0])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
@@ -113,6 +114,17 @@ class Repair(BaseModel):
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class Own:
+    """What the project's own keys (`extra_keys`) say of a task."""
+
+    skip: str = ""
+    """Why the task is left out; empty: it is not."""
+    tags: tuple[str, ...] = ()
+    notes: tuple[tuple[str, str], ...] = ()
+    """Key and text, for reports."""
+
+
 class Budget(BaseModel):
     """What a task may use up; over it the task ends with `budget_exceeded` (DESIGN 4.4)."""
 
@@ -130,5 +142,5 @@ class Budget(BaseModel):
     max_retries: int | None = Field(
         None,
         ge=0,
-        description="Attempts after the first, and ways back to a checkpoint, of all steps, as a number of attempts.",
+        description="Retries (ways back to a checkpoint are some) and fallbacks of all steps, as a number of attempts.",
     )

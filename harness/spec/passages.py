@@ -55,7 +55,9 @@ def _of_step(path: Way, step: Step) -> Iterator[Found]:
 
 def interpolated(spec: TaskSpec) -> Iterator[tuple[Way, str, bool]]:
     """Every text that may hold references, and whether `${memory...}` is among them."""
-    values = {name: getattr(spec, name) for name in ("goal", "inputs", "persona", "memory", "expected_memory")}
+    values = {
+        name: getattr(spec, name) for name in ("goal", "inputs", "persona", "page_values", "memory", "expected_memory")
+    }
     yield from ((path, text, False) for path, text in _texts((), values))
     steps = dict(_steps(spec))
     found = ((path, text) for path, text, _ in expressions(spec) if "${" in text)

@@ -14,6 +14,8 @@ Way = tuple[str | int, ...]
 
 Severity = Literal["error", "warning"]
 
+UNKNOWN = "unknown key"
+"""How the message begins of a key that nobody knows."""
 LONGEST_SHOWN = 60
 _BARE_KEY = re.compile(r"[\w$-]+")
 
@@ -32,9 +34,13 @@ class Problem:
     hint: str = ""
     severity: Severity = "error"
 
+    @property
+    def place(self) -> str:
+        """`file:line:column`, as far as they are known."""
+        return ":".join(str(part) for part in (self.file, self.line, self.column) if part)
+
     def __str__(self) -> str:
-        place = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
-        head = ": ".join(part for part in (place, self.path, self.message) if part)
+        head = ": ".join(part for part in (self.place, self.path, self.message) if part)
         more = (("expected", self.expected), ("found", self.found), ("hint", self.hint))
         return "\n".join([head, *(f"  {name}: {text}" for name, text in more if text)])
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 EffectClass = Literal["read", "idempotent", "write"]
 
@@ -36,6 +36,23 @@ class StepBase(BaseModel):
         description="`write`: never done twice. Without it `submit` and an unsafe `api` are `write`, no other act is.",
     )
     done_when: str | None = Field(None, description="Criterion that tells whether the step already took effect.")
+    safe_statuses: tuple[Annotated[int, Field(ge=400, le=599)], ...] = Field(
+        (),
+        max_length=50,
+        description="HTTP statuses of answers which say that a `write` did nothing, so that it may be done again, e.g."
+        " `[503, 429]`.",
+    )
+
+    @model_validator(mode="after")
+    def _statuses_of_a_write(self) -> Self:
+        if self.safe_statuses and not self.may_write:
+            raise ValueError("`safe_statuses` is for a step that writes: say `effect: write` with it")
+        return self
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it is a `write`, or is one as soon as it is seen to send an unsafe request."""
+        return self.effect_class == "write" or (self.effect is None and self.effect_class != "read")
 
     @property
     def effect_class(self) -> EffectClass:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id
-from harness.spec.problems import Problem, did_you_mean
+from harness.spec.problems import Problem, Way, did_you_mean
 
 
-def check_suite(tasks: Sequence[Loaded]) -> tuple[Problem, ...]:
-    """Duplicate ids and cycles are errors; a dependency that nobody has is a warning (real files have them)."""
-    return (*_duplicates(tasks), *_unknown(tasks), *_cycles(tasks))
+def check_suite(
+    tasks: Sequence[Loaded], elsewhere: Callable[[Loaded, str], bool] = lambda *_: False
+) -> tuple[Problem, ...]:
+    """Duplicate ids and cycles are errors; a dependency that nobody has is a warning (real files have them).
+
+    `elsewhere` tells whether a file that is not among these has the task of that name.
+    """
+    return (*_duplicates(tasks), *_unknown(tasks, elsewhere), *_not_inside(tasks, elsewhere), *_cycles(tasks))
 
 
 def by_name(tasks: Iterable[Loaded]) -> dict[str, tuple[str, ...]]:
@@ -76,13 +81,33 @@ def _duplicates(tasks: Sequence[Loaded]) -> Iterator[Problem]:
             yield task.origin.problem(("task_id",), message, hint="every task needs an id of its own")
 
 
-def _unknown(tasks: Sequence[Loaded]) -> Iterator[Problem]:
+def _unknown(tasks: Sequence[Loaded], elsewhere: Callable[[Loaded, str], bool]) -> Iterator[Problem]:
     names = by_name(tasks)
     for task in _files(tasks):
         for number, name in enumerate(task.spec.dependencies):
-            if name not in names:
-                message, hint = f"no task is called `{name}`", did_you_mean(name, names)
+            if name not in names and not elsewhere(task, name):
+                hint = did_you_mean(name, names) or "a task that depends on what exists nowhere is always skipped"
+                message = f"no task is called `{name}`"
                 yield task.origin.problem(("dependencies", number), message, hint=hint, severity="warning")
+
+
+def _not_inside(tasks: Sequence[Loaded], elsewhere: Callable[[Loaded, str], bool]) -> Iterator[Problem]:
+    """A task that another one runs inside of itself has to exist: the run refuses it too."""
+    names = by_name(tasks)
+    for task in _files(tasks):
+        for way, name in _inside(task):
+            if name not in names and not elsewhere(task, name):
+                hint = did_you_mean(name, names) or "this task runs it, so it has to exist"
+                yield task.origin.problem(way, f"no task is called `{name}`", hint=hint)
+
+
+def _inside(task: Loaded) -> Iterator[tuple[Way, str]]:
+    plan = task.spec.fallback_plan
+    if plan.enabled and plan.alternative_task_id:
+        yield ("fallback_plan", "alternative_task_id"), plan.alternative_task_id
+    for number, repair in enumerate(task.spec.repairs):
+        if repair.task:
+            yield ("repairs", number, "task"), repair.task
 
 
 def _cycles(tasks: Sequence[Loaded]) -> Iterator[Problem]:

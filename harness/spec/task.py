@@ -13,6 +13,7 @@ from harness.spec.parts import (
     Budget,
     Expect,
     FallbackPlan,
+    Own,
     Repair,
     ScoringCheckpoint,
     StateBinding,
@@ -48,7 +49,9 @@ class TaskSpec(BaseModel):
         description="The mark `family_<x>` and Allure's feature: letters, digits, `_` and `-`.",
     )
     episode_id: str | None = Field(
-        None, description="Tasks of one episode share a world: memory, environment, sessions on the sites."
+        None,
+        description="Tasks of one episode share memory and environment; each starts with the cookies, localStorage and "
+        "IndexedDB of the last one that passed.",
     )
     priority: int = Field(
         3, ge=1, le=5, description="Order of the run, and Allure's severity; 1 comes first, as a rank."
@@ -66,6 +69,10 @@ class TaskSpec(BaseModel):
     )
     goal: str = Field("", description="What the task is for: shown in reports, given to agents.")
     inputs: dict[str, JsonValue] = Field(default_factory=dict, description="Values that `${inputs.x}` stands for.")
+    page_values: dict[str, JsonValue] = Field(
+        default_factory=dict,
+        description="Values that pages read as `window.__taskspec.NAME`, there before any script of theirs runs.",
+    )
     allowed_domains: tuple[str, ...] = Field(
         (), description="Hosts that may be reached, and those below them; nothing is sent elsewhere. Empty: all."
     )
@@ -97,6 +104,12 @@ class TaskSpec(BaseModel):
     )
     timeout: int = Field(300, ge=10, le=3600, description="The whole task, recovery included, in seconds.")
     step_timeout: int = Field(30, ge=1, le=300, description="One attempt of a step, in seconds.")
+    expect_timeout: float = Field(
+        0,
+        ge=0,
+        le=3600,
+        description="How long an `assert` and each success criterion wait until they hold, in seconds.",
+    )
     error_recovery: Annotated[Rulebook, BeforeValidator(_with_tuples)] = Field(
         Rulebook(), description="What to do about each kind of failure."
     )
@@ -125,6 +138,7 @@ class TaskSpec(BaseModel):
     )
 
     _place: tuple[Path, str] | None = PrivateAttr(None)
+    _own: Own = PrivateAttr(Own())
 
     if not TYPE_CHECKING:  # type checkers would take any name as assignable
 
@@ -139,6 +153,18 @@ class TaskSpec(BaseModel):
     def place(self) -> tuple[Path, str] | None:
         """The folder it came from, and its file as shown to people; None for a task made in Python."""
         return self._place
+
+    @property
+    def own(self) -> Own:
+        """What the project's own keys say of it."""
+        return self._own
+
+    def owned(self, own: Own) -> TaskSpec:
+        """This task with what the project's own keys say of it: their tags are its tags."""
+        if own.tags:
+            self.tags = tuple(dict.fromkeys((*self.tags, *own.tags)))
+        self._own = own
+        return self
 
     def limits(self, usual: TimeoutProfile = USUAL) -> Limits:
         """`timeout` and `step_timeout`: as declared, else by the task's profile, else by the `usual` one."""

@@ -22,6 +22,7 @@ WARNINGS = (
     "assertion_retry_success",
     "fallback_selector_used",
     "element_appeared_late",
+    "action_retry_success",
     "checkpoint_restored",
     "step_skipped",
     "precondition_repaired",
@@ -31,6 +32,7 @@ WARNINGS = (
     "browser_restarted",
     "page_recovered",
     "effect_already_done",
+    "request_sent_twice",
     "circuit_opened",
     "circuit_closed",
     "timeout_escalated",
@@ -65,7 +67,9 @@ def _named(annotation: Any, tag: str) -> dict[str, type[BaseModel]]:
 ACTS = _named(Step, "act")
 FAULTS = _named(Fault, "kind")
 RULES: Mapping[str, Mapping[str, type[BaseModel]]] = {
-    name: _named(info.annotation, "strategy") for name, info in Rulebook.model_fields.items()
+    name: _named(info.annotation, "strategy")
+    for name, info in Rulebook.model_fields.items()
+    if _members(info.annotation)
 }
 
 _NESTED: Mapping[str, type[BaseModel]] = {

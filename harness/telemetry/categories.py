@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.failure import ErrorType, Failure, Family
+from harness.failure import ErrorType, Failure, Family, Scope
 from harness.resilience.thresholds import SESSION, VALIDATION
 
 _BY_CODE = {
@@ -23,6 +23,20 @@ _BY_CODE = {
     "AGENT_INVALID_STEP": VALIDATION,
 }
 _BY_FAMILY = {Family.NETWORK: "network", Family.BROWSER: SESSION}
+
+
+_SERVERS = frozenset({Scope.ORIGIN, Scope.WORLD})
+
+
+def origin(failure: Failure) -> dict[str, str]:
+    """`code`, `severity` and `source` of a failure, as fields of an event (specs/001, ErrorMetric)."""
+    hook = failure.family is Family.PRECONDITION and "pytest_taskspec_repair" in failure.message
+    server = failure.family is Family.NETWORK or failure.scope in _SERVERS
+    return {
+        "code": failure.code,
+        "severity": str(failure.severity),
+        "source": "hook" if hook else "server" if server else "client",
+    }
 
 
 def category(failure: Failure) -> str:

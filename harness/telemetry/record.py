@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any, ClassVar, get_args
 
-from harness.resilience.events import ResilienceEvent
+from harness.resilience.events import CircuitChanged, FellBack, ResilienceEvent
 from harness.resilience.thresholds import ThresholdCrossed
 
 
@@ -42,8 +42,19 @@ class TaskDone:
     """Attempts that failed."""
     code: str = ""
     """Of the failure, when there is one."""
+    severity: str = ""
+    source: str = ""
+    """As of the failure of a step."""
+    reason: str = ""
+    """Why it was left out."""
     expected: bool = False
     """It failed as its file declares."""
+    retries: int = 0
+    """What this and the following count: `harness.figures`."""
+    successful_retries: int = 0
+    fallbacks: int = 0
+    recovered: int = 0
+    recovery_seconds: float = 0.0
 
 
 TelemetryEvent = ResilienceEvent | ThresholdCrossed | StepDone | TaskDone
@@ -69,7 +80,19 @@ class Record:
     def as_json(self, level: str) -> dict[str, Any]:
         """Plain JSON; `level` in the words of `logging`."""
         stamp = {name: getattr(self, name) for name in ("run", "worker", "task_id", "step", "faulted")}
-        return {"at": self.at.isoformat(), "level": level, "type": self.event.type, **stamp, **asdict(self.event)}
+        head = {"at": self.at.isoformat(), "level": level, "type": self.event.type}
+        return {**head, **stamp, **asdict(self.event), **_as_in_004(self.event)}
+
+
+def _as_in_004(event: TelemetryEvent) -> dict[str, str]:
+    """`from` and `to`, as specs/004 4.7 calls them; `from` is no name that a field can have."""
+    match event:
+        case CircuitChanged():
+            return {"from": event.before, "to": event.after}
+        case FellBack():
+            return {"from": event.source}
+        case _:
+            return {}
 
 
 def read(line: str | bytes) -> Record | None:

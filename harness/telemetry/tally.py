@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from harness.resilience.events import InvariantBroken
+from harness.resilience.events import CircuitChanged, InvariantBroken
 from harness.resilience.metrics import Meter, ResilienceMetrics
 from harness.resilience.thresholds import Reading, ThresholdCrossed, Thresholds
 from harness.telemetry.record import Record, StepDone, TaskDone
@@ -31,15 +31,18 @@ class Tally:
     def __call__(self, record: Record) -> None:
         self.look(record.at)
         match record.event:
-            case TaskDone(attempts=attempts, failures=failures, expected=expected):
-                self._meter.attempted(attempts)
-                self._thresholds.attempted(attempts, 0 if expected or record.faulted else failures)
+            case TaskDone() as done:
+                self._meter.add(_of_a_task(done))
+                counted = 0 if done.expected or record.faulted else done.failures
+                self._thresholds.attempted(done.attempts, counted)
             case ThresholdCrossed() | StepDone():
                 return
             case InvariantBroken() as broken:
                 self._broken[describe(broken)] += 1
             case event:
-                self._meter.count(event, record.task_id, attempts=record.step is None)
+                if record.step is None or isinstance(event, CircuitChanged):
+                    # What the steps of a task did is counted once, at its end.
+                    self._meter.count(event, record.task_id)
                 if not record.faulted:
                     self._thresholds.count(event)
 
@@ -82,6 +85,20 @@ class Tally:
         alarms = [f"threshold: {each.shown}" for each in self.readings if each.level != "ok"]
         alarms += [text if count == 1 else f"{text}, {_times(count)}" for text, count in self._broken.items()]
         return [f"resilience: {said}", *alarms] if said else alarms
+
+
+def _of_a_task(done: TaskDone) -> ResilienceMetrics:
+    """Of a task that was left out nothing counts but its attempts: no report shows more of it."""
+    if done.final_state == "skipped":
+        return ResilienceMetrics(total_attempts=done.attempts)
+    return ResilienceMetrics(
+        total_attempts=done.attempts,
+        successful_retries=done.successful_retries,
+        failed_retries=done.retries - done.successful_retries,
+        fallbacks_used=done.fallbacks,
+        recoveries=done.recovered,
+        recovery_seconds=done.recovery_seconds,
+    )
 
 
 def _shown(reading: Reading) -> dict[str, Any]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
 from harness.events import AttemptEnded, Event, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
 from harness.failure import Failure, Family
+from harness.figures import attempts_made, figures, step_key
 from harness.plan import Plan
 from harness.record import Attempt, StepRecord, TaskResult
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
-from harness.telemetry.categories import category
+from harness.spec.steps import Step
+from harness.telemetry.categories import category, origin
 from harness.telemetry.record import StepDone, TaskDone, TelemetryEvent
 
 PROPOSALS = 3
@@ -45,16 +47,26 @@ class _Trouble:
 class _Course:
     """One task so far."""
 
-    names: dict[int, str] = field(default_factory=dict)
-    troubles: dict[int, _Trouble] = field(default_factory=dict)
+    under_way: list[tuple[int, Step]] = field(default_factory=list)
+    """Steps that have begun and not ended: a precondition, and a step of its repair."""
+    troubles: dict[Hashable, _Trouble] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
     """Steps that were given up."""
 
+    def key(self, index: int) -> Hashable:
+        step = self._step(index)
+        return step_key(index, step) if step else (index, "")
+
     def trouble(self, index: int) -> _Trouble:
-        return self.troubles.setdefault(index, _Trouble())
+        return self.troubles.setdefault(self.key(index), _Trouble())
 
     def name(self, index: int) -> str:
-        return self.names.get(index, f"step {index}")
+        step = self._step(index)
+        return step.describe() if step else f"step {index}"
+
+    def _step(self, index: int) -> Step | None:
+        number, step = self.under_way[-1] if self.under_way else (None, None)
+        return step if number == index else None
 
 
 class Translator:
@@ -71,7 +83,10 @@ class Translator:
             case TaskStarted(plan=plan):
                 self._courses[plan.key] = _Course()
             case StepStarted(index=index, step=step):
-                course.names[index] = step.describe()
+                course.under_way.append((index, step))
+                act: str = step.act  # a proposal that is no step stands in the trace as one
+                if act != "invalid" and (trouble := course.troubles.get(course.key(index))):
+                    trouble.refused = 0
             case AttemptEnded(plan=plan, index=index, attempt=attempt):
                 yield from _attempted(course, plan, index, attempt)
             case RemedyChosen(index=index):
@@ -83,20 +98,24 @@ class Translator:
 
     def _ended(self, course: _Course, record: StepRecord) -> Told:
         name, failure = course.name(record.index), record.failure
+        if record.passed and record.attempts:  # a step whose effect was found to be there has no attempt that passed
+            yield from _recovered(course, record.index, record.attempts[-1])
+        if record.passed or record.skipped:
+            course.troubles.pop(course.key(record.index), None)
         if record.skipped:
             yield record.index, Degraded(name, f"the task goes on without it: {failure.message if failure else ''}")
         if self._steps:
             seconds = sum(attempt.seconds for attempt in record.attempts)
             error = failure.message if failure else ""
-            yield record.index, StepDone(name, record.passed, len(_made(record)), round(seconds, 3), error)
+            made = len(attempts_made(record))
+            yield record.index, StepDone(name, record.passed, made, round(seconds, 3), error)
+        if course.under_way:
+            course.under_way.pop()
 
 
 def _attempted(course: _Course, plan: Plan, index: int, attempt: Attempt) -> Told:
     if not isinstance(attempt.outcome, Failure):
-        if trouble := course.troubles.pop(index, None):
-            end = attempt.t + attempt.seconds
-            after = max(0.0, end - (attempt.t if trouble.since is None else trouble.since))
-            yield index, Recovered(course.name(index), round(after, 3), trouble.failed + 1, trouble.category)
+        yield from _recovered(course, index, attempt)
         return
     trouble = course.trouble(index)
     trouble.since = attempt.t + attempt.seconds if trouble.since is None else trouble.since
@@ -107,15 +126,23 @@ def _attempted(course: _Course, plan: Plan, index: int, attempt: Attempt) -> Tol
         trouble.failed += 1
 
 
+def _recovered(course: _Course, index: int, last: Attempt) -> Told:
+    """Of a step that had failed; `last` is its attempt that passed, or after which its effect was found."""
+    if trouble := course.troubles.pop(course.key(index), None):
+        end = last.t + last.seconds
+        after = max(0.0, end - (end if trouble.since is None else trouble.since))
+        yield index, Recovered(course.name(index), round(after, 3), trouble.failed + last.passed, trouble.category)
+
+
 def _refusal(course: _Course, plan: Plan, index: int, failure: Failure) -> TelemetryEvent:
     """The agent is asked again, with no remedy between; the step is another one then."""
     trouble = course.trouble(index)
     trouble.refused += 1
     name, kind = f"proposal of {plan.agent}", category(failure)
     if trouble.refused < PROPOSALS:
-        return Retrying(name, trouble.refused, PROPOSALS - 1, 0.0, failure.message, kind)
+        return Retrying(name, trouble.refused, PROPOSALS - 1, 0.0, failure.message, kind, **origin(failure))
     course.lost.add(index)
-    return GaveUp(name, failure.message, exhausted=True, category=kind)
+    return GaveUp(name, failure.message, exhausted=True, category=kind, **origin(failure))
 
 
 def _remedy(course: _Course, event: RemedyChosen) -> Iterator[TelemetryEvent]:
@@ -130,14 +157,15 @@ def _remedy(course: _Course, event: RemedyChosen) -> Iterator[TelemetryEvent]:
     match event.remedy:
         case Retry() | Rewind() | Repair() as remedy:
             number, delay = trouble.chosen[key], remedy.after if isinstance(remedy, Retry) else 0.0
-            yield Retrying(name, number, max(number, _allowed(event.plan, failure, remedy)), delay, error, kind)
+            allowed = max(number, _allowed(event.plan, failure, remedy))
+            yield Retrying(name, number, allowed, delay, error, kind, **origin(failure))
         case Substitute(selector=selector):
             yield FellBack(name, failure.selector or "", selector, error)
         case Trust(source=source):
             yield FellBack(name, "memory" if source == "environment" else "environment", source, error)
         case GiveUp():
             course.lost.add(event.index)
-            yield GaveUp(name, error, exhausted=trouble.failed > 1, category=kind)
+            yield GaveUp(name, error, exhausted=trouble.failed > 1, category=kind, **origin(failure))
         case Skip():
             return
 
@@ -145,12 +173,6 @@ def _remedy(course: _Course, event: RemedyChosen) -> Iterator[TelemetryEvent]:
 def _rests(refusal: Failure) -> str:
     circuit = refusal.details.get("circuit", {}).get("name")
     return f"circuit {circuit} is open" if circuit else refusal.message
-
-
-def _made(record: StepRecord) -> list[Attempt]:
-    """Attempts that were made, not those that a circuit refused."""
-    outcomes = ((each, each.outcome) for each in record.attempts)
-    return [each for each, outcome in outcomes if not (isinstance(outcome, Failure) and outcome.code == _LEFT_ALONE)]
 
 
 def _allowed(plan: Plan, failure: Failure, remedy: Remedy) -> int:
@@ -165,23 +187,35 @@ def _finished(course: _Course, result: TaskResult) -> Told:
     told = result.skipped or result.failed_index in course.lost
     if failure and failure.code != "INTERRUPTED" and not told:
         index = -1 if result.failed_index is None else result.failed_index
-        yield index, GaveUp(name, failure.message, exhausted=False, category=category(failure))
+        yield index, GaveUp(name, failure.message, exhausted=False, category=category(failure), **origin(failure))
     if result.alternative is not None:
-        yield end, FellBack(name, result.task_id, result.alternative.task_id, failure.message if failure else "")
+        yield end, FellBack(name, result.task_id, result.alternative.task_id, _replaced(result))
     for warning in result.warnings:
         if warning.type == "criteria_relaxed":
             yield end, Degraded(name, warning.message)
     yield None, _done(result)
 
 
+def _replaced(result: TaskResult) -> str:
+    """What the task failed with that an alternative one took over; of a good end only its warning knows."""
+    said = (each.details.get("error_message") for each in result.warnings if each.type == "alternative_task_used")
+    return result.failure.message if result.failure else str(next(said, ""))
+
+
 def _done(result: TaskResult) -> TaskDone:
-    attempts = [attempt for record in result.history for attempt in _made(record)]
+    counted = figures(result)
     return TaskDone(
         final_state="skipped" if result.skipped else result.final_state,
         seconds=round(result.elapsed, 3),
         steps=result.steps_completed,
-        attempts=len(attempts),
-        failures=sum(not attempt.passed for attempt in attempts),
-        code=result.failure.code if result.failure else "",
+        attempts=counted.attempts,
+        failures=counted.failed_attempts,
+        retries=counted.retries,
+        successful_retries=counted.successful_retries,
+        fallbacks=counted.fallbacks,
+        recovered=counted.recovered,
+        recovery_seconds=round(counted.recovery_seconds, 3),
+        reason=result.skipped,
+        **(origin(result.failure) if result.failure else {}),
         expected=bool(result.error and result.error.expected),
     )

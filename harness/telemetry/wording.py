@@ -15,12 +15,27 @@ from harness.resilience.events import (
     Recovered,
     Retrying,
     ServiceChanged,
+    SlotAwaited,
     Waiting,
 )
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.telemetry.record import StepDone, TaskDone, TelemetryEvent
 
-_FAILED = ("failed", "aborted")
+_LEVELS = {
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "fatal": logging.CRITICAL,
+}
+"""Severity of a failure in the catalog (specs/001) -> level of what is logged of it."""
+INCONSISTENT = {
+    "Cannot be `connected` if server is `down`": "`{of}` was given up, and something still answers at its host",
+    "Circuit breaker cannot be `closed` during `booting`": "requests go to `{of}` while it is being started",
+    "Polling must be `running` if extension is `connected`": "`{of}` answers, but nobody is monitoring it any more",
+    "Cannot be `active` while server is `booting`": "`{of}` is used while it is being started",
+}
+"""Rule of specs/000, State Invariants -> what its violation means."""
 
 
 def level(event: TelemetryEvent) -> int:
@@ -28,13 +43,13 @@ def level(event: TelemetryEvent) -> int:
     match event:
         case ServiceChanged(after="permanently_failed") | ThresholdCrossed(after="critical"):
             return logging.CRITICAL
-        case GaveUp() | CircuitChanged(after="open") | Escalated(limit=None):
+        case GaveUp(severity=severity) | TaskDone(expected=False, final_state="failed" | "aborted", severity=severity):
+            return _LEVELS.get(severity, logging.ERROR)
+        case CircuitChanged(after="open") | Escalated(limit=None):
             return logging.ERROR
-        case TaskDone(expected=False, final_state=state) if state in _FAILED:
-            return logging.ERROR
-        case Retrying() | Waiting() | FellBack() | Degraded() | Escalated() | InvariantBroken():
+        case Retrying() | Waiting() | SlotAwaited() | FellBack() | Degraded() | Escalated() | InvariantBroken():
             return logging.WARNING
-        case ServiceChanged(after="down") | ThresholdCrossed(after="warning"):
+        case ServiceChanged(after="down") | ThresholdCrossed(after="warning") | TaskDone(final_state="skipped"):
             return logging.WARNING
         case _:
             return logging.DEBUG if isinstance(event, StepDone) else logging.INFO
@@ -55,6 +70,14 @@ def _(event: Retrying) -> str:
 @describe.register
 def _(event: Waiting) -> str:
     return f"waiting {event.seconds:.1f} s: {one_line(event.reason)}"
+
+
+@describe.register
+def _(event: SlotAwaited) -> str:
+    return (
+        f"{event.task} has waited {event.seconds:.0f} s for the one state of the site (isolation), which another task "
+        f"holds, perhaps of another run: locks in {event.folder}"
+    )
 
 
 @describe.register
@@ -97,7 +120,8 @@ def _(event: ServiceChanged) -> str:
 @describe.register
 def _(event: InvariantBroken) -> str:
     states = ", ".join(f"{dimension}={state}" for dimension, state in event.states.items())
-    return f"states exclude each other: {event.rule} ({states})"
+    meaning = INCONSISTENT.get(event.rule, event.rule).format(of=event.states.get("of", "a service"))
+    return f"inconsistent: {meaning} ({states})"
 
 
 @describe.register
@@ -115,7 +139,7 @@ def _(event: StepDone) -> str:
 @describe.register
 def _(event: TaskDone) -> str:
     course = f"{event.seconds:.1f} s, {event.attempts} attempts, {event.failures} failed"
-    return f"task {event.final_state}{_because(event.code)} ({course})"
+    return f"task {event.final_state}{_because(event.code or event.reason)} ({course})"
 
 
 def one_line(text: str, width: int = 200) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from harness.failure import CATALOG
-from harness.failure.taxonomy import Scope
+from harness.failure.taxonomy import Family, Scope
 from harness.reporting.visible import printable
 from harness.triage.trouble import Trouble
 from harness.triage.wording import LONGEST, normalised
@@ -127,7 +127,9 @@ def _cause(group: Sequence[Trouble], service: str) -> Cause:
 
 
 def _what(first: Trouble, code: str, service: str) -> str:
-    """The message of the first one; a site is named first where it is what failed."""
+    """The criterion that does not hold, or the first message; a site is named first where it is what failed."""
+    if first.criterion and code in CATALOG and CATALOG[code].family is Family.ASSERTION:
+        return f"{printable(first.criterion)} does not hold"
     said = first.message.strip()[:LONGEST].splitlines()
     message = printable(said[0] if said else first.hint)
     if service:

@@ -77,15 +77,15 @@ def _tasks_of(count: int) -> str:
 def _counts(last: Sequence[Execution]) -> Iterator[str]:
     expected, found = sum(_expected(each) for each in last), Counter(each.counted_as for each in last)
     counts = {
-        "passed": found["passed"] - expected,
+        "passed": found["passed"],
         "failed": found["failed"],
         "not judged": found["not judged"],
-        "failed as expected": expected,
         "skipped": found["skipped"],
         "flaky": sum(each.outcome == "passed" and each.number > 1 for each in last),
         "healed": sum(each.outcome == "passed" and each.healed for each in last),
     }
-    return (f"{count} {name}" for name, count in counts.items() if count)
+    of_them = f" ({expected} as declared)" if expected else ""
+    return (f"{count} {name}{of_them if name == 'passed' else ''}" for name, count in counts.items() if count)
 
 
 def _expected(execution: Execution) -> bool:
@@ -147,7 +147,7 @@ def _healed(run: RunRecord) -> Iterator[str]:
     for each in run.last:
         for healing in healings(each.record) if each.record and each.outcome == "passed" else ():
             told = f"{code(healing.original)} was not there, {code(healing.used)} was"
-            place = f"{healing.record.source} step {healing.warning.get('step_index')}"
+            place = f"{healing.record.steps_source or healing.record.source} step {healing.warning.get('step_index')}"
             yield f"{escaped(each.task_id, 80)} healed: {told} ({escaped(healing.settled or f'update {place}')})"
 
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from harness.history.record import UNJUDGED, Execution, RunRecord
+from harness.figures import UNJUDGED
+from harness.history.record import Execution, RunRecord
 from harness.reporting.table import place
 from harness.reporting.task_record import TaskRecord, site_of
 

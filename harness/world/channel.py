@@ -36,6 +36,14 @@ class Channel(Protocol):
         """Replace the whole document."""
         ...
 
+    async def merge(self, world: str, patch: Any) -> bool:
+        """Apply a merge patch (RFC 7386), where the channel can; False: it cannot, and nothing was written."""
+        ...
+
+    async def resettable(self) -> bool:
+        """Whether there is a way to reset it."""
+        ...
+
     async def reset(self, world: str) -> None:
         """Back to the state that the system under test starts from."""
         ...
@@ -61,6 +69,11 @@ def unreadable(name: str, what: str, cause: BaseException | None = None) -> Fail
 def rejected(name: str, what: str, cause: BaseException | None = None) -> Refused:
     """The failure of a channel that answers with an error, or with something that is no document."""
     return Refused(_failure("CHANNEL_UNREADABLE", name, what, cause))
+
+
+def corrupt(name: str, what: str, cause: BaseException | None = None) -> Refused:
+    """The failure of a document that is damaged: it does not parse, or breaks the project's schema for it."""
+    return Refused(_failure("DATA_CORRUPTION", name, what, cause))
 
 
 def refused(name: str, what: str) -> Refused:

@@ -1,4 +1,4 @@
-"""The environment's part of a checkpoint: its channels' documents, saved and put back (DESIGN 4.5)."""
+"""The environment's part of a checkpoint: its channels' documents, saved and put back by difference (DESIGN 4.5)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from harness.world.channel import Refused
 from harness.world.channels import Channels
-from harness.world.differences import Difference, bounded, differences
+from harness.world.differences import Difference, bounded, differences, merge_patch, put_back
 
 T = TypeVar("T")
 
@@ -23,33 +23,48 @@ async def save(channels: Channels, world: str) -> tuple[dict[str, Any], bool]:
 
 
 async def restore(channels: Channels, world: str, saved: Mapping[str, Any]) -> tuple[str, ...]:
-    """Put the documents back; then read all again. Returns what differs. Raises Failed when one cannot be reached."""
-    refusals = await _all(_put_back(channels, name, world, document) for name, document in saved.items())
-    pairs = zip(saved.items(), refusals, strict=True)
-    found = await _all(_compared(channels, name, world, document, refusal) for (name, document), refusal in pairs)
+    """Put back what has changed since it was saved; then read again. Returns what differs.
+
+    What has not changed is not written, so that nothing is overwritten that this task did not touch. Raises Failed when
+    a channel cannot be reached.
+    """
+    found = await _all(_restored(channels, name, world, document) for name, document in saved.items())
     # A large document takes its time: other tasks go on meanwhile.
     return await asyncio.to_thread(bounded, chain.from_iterable(found))
 
 
-async def _put_back(channels: Channels, name: str, world: str, document: Any) -> str:
-    """Returns why it was not put back, if so."""
-    try:
-        await channels.restore(name, world, document)
-    except Refused as error:
-        return _line(name, "was not put back", error)
-    return ""
-
-
-async def _compared(
-    channels: Channels, name: str, world: str, document: Any, refusal: str
-) -> Iterable[Difference | str]:
-    if refusal:
-        return (refusal,)
+async def _restored(channels: Channels, name: str, world: str, saved: Any) -> Iterable[Difference | str]:
+    """What differs from what was saved, or why it was not put back."""
     try:
         now = await channels.read(name, world)
     except Refused as error:
+        return (_line(name, "was not put back, since it cannot be read", error),)
+    changes = await _changes(channels, name, saved, now)
+    if not changes:
+        return ()
+    target = put_back(now, changes)
+    try:
+        after = await _merged(channels, name, world, merge_patch(target, changes))
+        if after is None or await _changes(channels, name, target, after[0]):
+            await channels.restore(name, world, target)
+            after = None
+    except Refused as error:
+        return (_line(name, "was not put back", error),)
+    try:
+        return await _changes(channels, name, saved, after[0] if after else await channels.read(name, world))
+    except Refused as error:
         return (_line(name, "was put back, and cannot be read", error),)
-    return differences(name, document, now, channels.clocks.get(name))
+
+
+async def _merged(channels: Channels, name: str, world: str, patch: Any) -> tuple[Any] | None:
+    """The document after a merge patch; None when there is none, or the channel does not take it."""
+    if patch is None or not await channels.merge(name, world, patch):
+        return None
+    return (await channels.read(name, world),)
+
+
+async def _changes(channels: Channels, name: str, saved: Any, now: Any) -> list[Difference]:
+    return await asyncio.to_thread(lambda: list(differences(name, saved, now, channels.clocks.get(name))))
 
 
 def _line(name: str, what: str, error: Refused) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os.path
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import islice, zip_longest
+from itertools import islice, takewhile, zip_longest
 from typing import Any, TypeAlias
 
 from harness.criteria.paths import Segment, Wildcard, list_index, segments
@@ -62,6 +62,82 @@ def differences(channel: str, saved: Any, now: Any, clock: str | None = None) ->
             pending += [((*way, key), left, right) for key, left, right in _inside(before, after)][::-1]
         elif not _same(before, after):
             yield Difference(channel, way, before, after)
+
+
+def put_back(now: Any, changes: Sequence[Difference]) -> Any:
+    """The document as it is, with only the changed places as they were before. `now` itself stays as it is."""
+    holder = {"": copied(now)}
+    gone: list[tuple[Any, str | int]] = []
+    for change in changes:
+        parent, key = _at(holder, change.way)
+        if change.before is Absent.ABSENT:
+            gone.append((parent, key))
+        elif isinstance(parent, list) and key == len(parent):
+            parent.append(change.before)
+        else:
+            parent[key] = change.before
+    for parent, key in reversed(gone):  # from the end, so that the places of a list stay
+        del parent[key]
+    return holder[""]
+
+
+def merge_patch(target: Any, changes: Sequence[Difference]) -> dict[str, Any] | None:
+    """What makes the changed document the `target` as an RFC 7386 patch; None where such a patch cannot say it.
+
+    A list is written whole. Null means "remove" there, so that no null can be written.
+    """
+    patch: dict[str, Any] = {}
+    for change in changes:
+        names = list(takewhile(lambda key: isinstance(key, str), change.way))
+        if not names:
+            return None
+        place, key = _at({"": target}, tuple(names))
+        removed = change.before is Absent.ABSENT and len(names) == len(change.way)
+        value = None if removed else place[key]
+        if not removed and _has_null(value):
+            return None
+        inner = patch
+        for name in names[:-1]:
+            inner = inner.setdefault(str(name), {})
+        inner[str(names[-1])] = value
+    return patch
+
+
+def copied(document: Any) -> Any:
+    """A copy that shares no list or object. Not recursive: documents may be deep."""
+    holder: dict[str, Any] = {"": document}
+    pending: list[tuple[Any, Any]] = [(holder, "")]
+    while pending:
+        place, key = pending.pop()
+        value = place[key]
+        if isinstance(value, dict):
+            place[key] = dict(value)
+            pending += [(place[key], name) for name in value]
+        elif isinstance(value, list):
+            place[key] = list(value)
+            pending += [(place[key], index) for index in range(len(value))]
+    return holder[""]
+
+
+def _at(holder: dict[str, Any], way: Way) -> tuple[Any, str | int]:
+    """What holds the value at the end of the way, and its key there."""
+    place: Any = holder
+    keys: tuple[str | int, ...] = ("", *way)
+    for key in keys[:-1]:
+        place = place[key]
+    return place, keys[-1]
+
+
+def _has_null(value: Any) -> bool:
+    """Whether a merge would take something inside of it for a removal; inside of a list nothing is."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if each is None:
+            return True
+        if isinstance(each, dict):
+            pending += each.values()
+    return False
 
 
 def bounded(found: Iterable[Difference | str]) -> tuple[str, ...]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from harness.resilience.own_thread import on_own_thread
-from harness.world.channel import MAX_DOCUMENT, assigned, encoded, refused, rejected, unreadable
+from harness.world.channel import MAX_DOCUMENT, assigned, corrupt, encoded, refused, rejected, unreadable
 
 READABLE = 200_000
 """Bytes; a larger document is written without line breaks: they would cost seconds, and triple its size."""
+HALF_WRITTEN = 0.2
+"""Seconds after which a file that does not parse is read once more."""
 
 
 class FileChannel:
@@ -21,7 +24,9 @@ class FileChannel:
     Each has a thread of its own: a pipe, or a file on a server that is gone, may hold one for ever.
     """
 
-    def __init__(self, name: str, path: Path, *, timeout: float) -> None:
+    def __init__(self, name: str, path: Path, *, timeout: float, start: Path | None = None) -> None:
+        """`start` is where the first reset of a run keeps the file as it was; all processes of the run share it."""
+        self._start = start
         self._name = name
         self._path = path
         self._timeout = timeout
@@ -30,11 +35,21 @@ class FileChannel:
     async def read(self, world: str) -> Any:  # noqa: ARG002 - one file for every world
         try:
             async with asyncio.timeout(self._timeout):
-                return await on_own_thread(self._load)
+                return await self._loaded()
         except TimeoutError as error:
             raise unreadable(self._name, f"{self._path} cannot be read: it took too long", error) from error
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise corrupt(self._name, f"{self._path} is no JSON: {error}", error) from error
         except (OSError, ValueError, RecursionError) as error:
             raise rejected(self._name, f"{self._path} cannot be read: {_words(error)}", error) from error
+
+    async def _loaded(self) -> Any:
+        """Looked at twice before it is called damaged: the site may be writing it."""
+        try:
+            return await on_own_thread(self._load)
+        except (json.JSONDecodeError, UnicodeDecodeError):
+            await asyncio.sleep(HALF_WRITTEN)
+            return await on_own_thread(self._load)
 
     async def writable(self) -> bool:
         return True
@@ -47,20 +62,43 @@ class FileChannel:
         async with self._writing:
             await self._replace(document)
 
+    async def merge(self, world: str, patch: Any) -> bool:  # noqa: ARG002
+        return False
+
+    async def resettable(self) -> bool:
+        return self._start is not None
+
     async def reset(self, world: str) -> None:  # noqa: ARG002
-        raise refused(self._name, "a file cannot be reset")
+        """To what it was before the first reset of the run: nothing had been done by then."""
+        if self._start is None:
+            raise refused(self._name, 'a file is reset only under `isolation = "reset"`')
+        async with self._writing:
+            await self._timed("reset", self._back_to_start, self._start)
 
     async def close(self) -> None:
         """Nothing is held open."""
 
     async def _replace(self, document: Any) -> None:
+        await self._timed("written", self._store, document)
+
+    async def _timed(self, what: str, work: Callable[[Any], None], argument: Any) -> None:
         try:
             async with asyncio.timeout(self._timeout):
-                await on_own_thread(self._store, document)
+                await on_own_thread(work, argument)
         except TimeoutError as error:
-            raise unreadable(self._name, f"{self._path} cannot be written: it took too long", error) from error
+            raise unreadable(self._name, f"{self._path} cannot be {what}: it took too long", error) from error
         except (OSError, ValueError, RecursionError) as error:
-            raise rejected(self._name, f"{self._path} cannot be written: {_words(error)}", error) from error
+            raise rejected(self._name, f"{self._path} cannot be {what}: {_words(error)}", error) from error
+
+    def _back_to_start(self, start: Path) -> None:
+        """A file that was not there is not there again. Its copy is empty then, which no JSON document is."""
+        start.parent.mkdir(parents=True, exist_ok=True)
+        if not start.exists():
+            _write(start, self._path.read_bytes() if self._path.exists() else b"")
+        elif content := start.read_bytes():
+            _write(self._path.resolve(), content)
+        else:
+            self._path.unlink(missing_ok=True)
 
     def _load(self) -> Any:
         with self._path.open("rb") as file:
@@ -73,11 +111,14 @@ class FileChannel:
         content = _bounded(encoded(document))
         if len(content) <= READABLE:
             content = encoded(document, indent=2) + b"\n"
-        target = self._path.resolve()  # a link stays one
-        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
-            scratch = Path(folder) / target.name
-            scratch.write_bytes(content)
-            scratch.replace(target)
+        _write(self._path.resolve(), content)  # a link stays one
+
+
+def _write(target: Path, content: bytes) -> None:
+    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as folder:
+        scratch = Path(folder) / target.name
+        scratch.write_bytes(content)
+        scratch.replace(target)
 
 
 def _words(error: BaseException) -> str:

@@ -4,37 +4,71 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import httpx2
 
 from harness.criteria.paths import PathError, Segment, list_index, segments
-from harness.world.channel import MAX_DOCUMENT, WorldLocks, assigned, encoded, refused, rejected, unreadable
+from harness.failure import Failed
+from harness.settings import WorldMark
+from harness.world.channel import (
+    MAX_DOCUMENT,
+    Refused,
+    WorldLocks,
+    assigned,
+    corrupt,
+    encoded,
+    refused,
+    rejected,
+    unreadable,
+)
 
 ADDRESS = "127.0.0.1"
 
 
-class HttpChannel:
-    """Speaks for one world by its User-Agent. Raises ValueError for a URL that is not http(s)."""
+Recover = Callable[[str], Awaitable[None]]
 
-    def __init__(self, name: str, url: str, *, timeout: float, hosts: Mapping[str, int]) -> None:
-        """`timeout` is seconds for one request; `hosts` maps names to ports on 127.0.0.1."""
+
+class HttpChannel:
+    """Speaks for one world. Raises ValueError for a URL that is not http(s)."""
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        *,
+        timeout: float,
+        hosts: Mapping[str, int],
+        recover: Recover | None = None,
+        mark: WorldMark = WorldMark(),  # noqa: B008 - frozen
+    ) -> None:
+        """`timeout` is seconds for one request; `hosts` maps names to ports: asked for each request.
+
+        `recover` has the service behind a URL started again, if it is lost: what was surely not sent is then sent.
+        The world is told by the User-Agent, and by the `mark` that the project names.
+        """
+        self._mark = mark
         self._name = name
         self._url = httpx2.URL(url)
         if self._url.scheme not in ("http", "https") or not self._url.host:
             raise ValueError(f"channel `{name}`: {url!r} is no http:// URL")
         self._timeout = timeout
-        self._port = {host.lower(): port for host, port in hosts.items()}.get(self._url.host.lower())
+        self._hosts, self._recover = hosts, recover
         self._writing = WorldLocks()
+        self._parsed = False
+        """Whether an answer was JSON before: then one that is not is damage, and no wrong address."""
         self._client = httpx2.AsyncClient(trust_env=False, timeout=timeout)
 
     async def read(self, world: str) -> Any:
         body = await self._request("GET", self._url, world)
         try:
-            return json.loads(body)
+            document = json.loads(body)
         except (ValueError, RecursionError) as error:
-            raise rejected(self._name, f"GET {self._url} did not answer with JSON: {error}", error) from error
+            failed = corrupt if self._parsed else rejected
+            raise failed(self._name, f"GET {self._url} did not answer with JSON: {error}", error) from error
+        self._parsed = True
+        return document
 
     async def writable(self) -> bool:
         return True
@@ -52,6 +86,16 @@ class HttpChannel:
     async def restore(self, world: str, document: Any) -> None:
         async with self._writing.of(world):
             await self._request("PUT", self._url, world, document)
+
+    async def merge(self, world: str, patch: Any) -> bool:
+        try:
+            await self._request("PATCH", self._url, world, patch)
+        except Refused:
+            return False
+        return True
+
+    async def resettable(self) -> bool:
+        return True
 
     async def reset(self, world: str) -> None:
         url = self._url.copy_with(path=f"{self._url.path.rstrip('/')}/reset")
@@ -73,7 +117,24 @@ class HttpChannel:
             patch = {key: patch}
         return dict(patch)
 
+    @property
+    def _port(self) -> int | None:
+        return {host.lower(): port for host, port in self._hosts.items()}.get(self._url.host.lower())
+
     async def _request(self, method: str, url: httpx2.URL, world: str, body: Any = None) -> bytes:
+        if self._recover is None or self._port is None:
+            return await self._once(method, url, world, body)
+        try:
+            return await self._once(method, url, world, body)
+        except Failed as failed:
+            broken = failed.failure.cause
+            refused_or_only_read = isinstance(broken, httpx2.ConnectError) or method == "GET"
+            if not refused_or_only_read or not isinstance(broken, httpx2.NetworkError | httpx2.RemoteProtocolError):
+                raise
+        await self._recover(str(url))
+        return await self._once(method, url, world, body)
+
+    async def _once(self, method: str, url: httpx2.URL, world: str, body: Any) -> bytes:
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._exchange(method, url, world, body)
@@ -88,6 +149,9 @@ class HttpChannel:
     async def _exchange(self, method: str, url: httpx2.URL, world: str, body: Any) -> bytes:
         target = url if self._port is None else url.copy_with(scheme="http", host=ADDRESS, port=self._port)
         headers = {"Host": url.netloc.decode("ascii"), "User-Agent": f"harness-channel harness-world/{world}"}
+        headers |= self._mark.headers(world)
+        if cookies := self._mark.cookies(world):
+            headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items())
         content = None
         if body is not None or method == "PUT":
             headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"

@@ -93,6 +93,11 @@ class MemoryStore:
             rows = self._db.execute(_GET, (world,)).fetchall()
         return {key: Entry(key, json.loads(value), *rest) for key, value, *rest in rows}
 
+    def forget(self, world: str, key: str) -> None:
+        """Remove one entry."""
+        with self._lock:
+            self._db.execute("DELETE FROM memory WHERE world = ? AND key = ?", (world, key))
+
     def clear(self, world: str) -> None:
         """Forget a world."""
         with self._lock:

@@ -16,6 +16,17 @@ from harness.resilience.own_thread import on_own_thread
 from harness.world.channel import WorldLocks, assigned, refused, rejected, unreadable
 
 
+def imported(root: Path, target: str) -> Any:
+    """What `package.module:name` names; modules of the project at `root` are found too. Raises what an import does."""
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
+    module, _, attribute = target.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
+
+
 class PythonChannel:
     """`package.module:name`. Called with the world id, it returns the document, or an awaitable of it.
 
@@ -56,6 +67,12 @@ class PythonChannel:
     async def writable(self) -> bool:
         return self._restore is not None or callable(getattr(await self._object(self._target), "write", None))
 
+    async def merge(self, world: str, patch: Any) -> bool:  # noqa: ARG002
+        return False
+
+    async def resettable(self) -> bool:
+        return callable(getattr(await self._object(self._target), "reset", None))
+
     async def write(self, world: str, path: str, value: Any) -> None:
         async with self._writing.of(world):
             await self._replace(world, assigned(self._name, await self.read(world), path, value))
@@ -95,12 +112,7 @@ class PythonChannel:
         return self._objects[target]
 
     def _imported(self, target: str) -> Any:
-        if str(self._root) not in sys.path:
-            sys.path.append(str(self._root))
-        module, _, attribute = target.partition(":")
-        found: Any = importlib.import_module(module)
-        for part in attribute.split("."):
-            found = getattr(found, part)
+        found = imported(self._root, target)
         return found() if inspect.isclass(found) else found
 
     async def _guarded(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -16,8 +16,10 @@ import pytest
 from tests.acceptance.warm import Forked, warm
 
 PYPROJECT = """
+[tool.harness]
+isolation = "world"
+
 [tool.harness.services.demo]
-command = ["{{python}}", "-m", "harness.demo", "--port", "{base}"]
 hosts = {{ {hosts} }}
 health = "http://world.local/health"
 identity = {{ service = "taskspec-demo" }}

@@ -82,8 +82,9 @@ def _write_agents(folder: Path) -> None:
     page = ROOT / "docs" / "agents.md"
     words, monkey = blocks(page, "toml")
     buy, survive = blocks(page, "yaml")
-    with (folder / "pyproject.toml").open("a", encoding="utf-8") as settings:
-        settings.write(f'\n[tool.harness]\nagent = "words"\n{words}\n{monkey.replace("steps = 25", "steps = 1")}')
+    settings = folder / "pyproject.toml"
+    text = settings.read_text("utf-8").replace("[tool.harness]\n", '[tool.harness]\nagent = "words"\n', 1)
+    settings.write_text(f"{text}\n{words}\n{monkey.replace('steps = 25', 'steps = 1')}", "utf-8")
     (folder / "goal_words.py").write_text(blocks(page, "python")[0], "utf-8")
     (folder / "tasks" / "buy.task.yaml").write_text(buy, "utf-8")
     (folder / "monkey.task.yaml").write_text(survive, "utf-8")

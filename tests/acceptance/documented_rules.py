@@ -47,21 +47,24 @@ class Left:
 Rule = Ran | Served | Left
 ONE = (0, 1)
 RED = "1 failed, 2 passed"
-REPORTED = " --(alluredir|summary|junit-xml|breaker|timeout-scale|task-evidence|recording|task-shard)"
+REPORTED = (
+    " --(alluredir|junit-xml|task-summary|task-breaker|task-timeout-scale|task-evidence|task-recording|task-shard)"
+)
 """Options of PREPARED, in any number."""
-NAMED = "harness (validate|verify|chaos|services|replay)"
+NAMED = "harness (validate|verify|chaos|services|replay|open|new)"
 """Commands that are spoken of; what they do when they are typed is shown by the rules for them."""
 CHAOS = (
     "harness chaos tasks/ --faults tasks/campaigns/e2e.faults.yaml --trials 1 --seed 1 --json c.json --markdown c.md"
 )
 WITH_DEPS = 'pytest "tasks/C2-2025-002.task.yaml::C2-2025-002" -k C2 --task-with-deps'
 TWICE = "pytest tasks/ -n 2 --task-workers 2"
-DEAD_END = "pytest tasks/ --browser-endpoint ws://127.0.0.1:9/SECRET"
-NOWHERE = "pytest tasks/ --browser-executable nowhere"
+DEAD_END = "pytest tasks/ --task-browser-endpoint ws://127.0.0.1:9/SECRET"
+NOWHERE = "pytest tasks/ --task-browser-executable nowhere"
 
 REPORTS: tuple[Rule, ...] = (
     Ran(r"harness triage", "1 of 3 tasks failed: 1 cause"),
     Ran(r"harness triage --artifacts (DIR|merged/errors)", "ELEMENT_NOT_FOUND"),
+    Ran(r"harness circuits( --all| --reset \S+)?", "no circuits are kept.*persist = true", (1,)),
     Ran(r"harness show", "B1-2025-001 failed: ELEMENT_NOT_FOUND"),
     Ran(r"harness show TASK_ID", r"no element matches #no-such-thing"),
     Ran(r"harness show last", r"no element matches #no-such-thing"),
@@ -91,26 +94,29 @@ RULES: tuple[Rule, ...] = (
     # pytest
     Ran(rf"pytest( tasks/?)?(?! --task-shard 1/3$)({REPORTED} (\S+|\$\{{\{{ [\w.]+ \}}\}}/\d))*",
         RED, (1,), PREPARED, "done"),
-    Ran(r"(pytest tasks/|harness run) --faults .*|harness run", "faults: 1 struck", (1,),
-        "harness run --faults nightly.faults.yaml"),
+    Ran(r"(pytest tasks/|harness run) --task-faults .*|harness run", "faults: 1 struck", (1,),
+        "harness run --task-faults nightly.faults.yaml"),
     Ran(r"pytest first.task.yaml", "1 passed"),
     Ran(r"(pytest|harness run) (tasks/my-first.task.yaml|PATH)", "1 passed", line="pytest tasks/my-first.task.yaml"),
     Ran(r"pytest examples/(RED-2025-001.task.yaml)?", "ELEMENT_NOT_FOUND", (1,), "pytest examples/"),
+    Ran(r"pytest examples/RED-2025-001.task.yaml::RED-2025-001 --task-retrace",
+        "full trace: errors/RED-2025-001/trace_full.zip", (1,)),
     Ran(r"pytest (tasks/ )?(-k B1|-m family_B|-m TAG|-m shop|--lf|-x)", "1 failed", (1,),
         "pytest tasks/ -k B1 -m family_B --lf -x"),
     Ran(r"pytest .*--task-with-deps", "2 passed", line=WITH_DEPS),
-    Ran(r"pytest tasks/? -n 2( --task-workers (2|auto))?", RED, (1,), TWICE),
+    Ran(r"pytest tasks/? -n 2( --task-workers (2|4|auto))?", RED, (1,), TWICE),
     Ran(r"pytest tasks/? --task-workers (\d|auto)", RED, (1,), "pytest tasks/ --task-workers auto"),
     Ran(r"pytest tasks/ --task-shard 1/3", r"task shard: 1/3(.|\n)*deselected", ONE),
-    Ran(r"pytest tasks/ --browser-executable PATH", "asked for is not there: nowhere", (1,), NOWHERE, "agents"),
-    Ran(r"pytest tasks/ --browser-endpoint \S+", "ws://127.0.0.1:9: nothing answers there", (1,), DEAD_END, "agents"),
+    Ran(r"pytest tasks/ --task-browser-executable PATH", "asked for is not there: nowhere", (1,), NOWHERE, "agents"),
+    Ran(r"pytest tasks/ --task-browser-endpoint \S+", "ws://127.0.0.1:9: nothing answers there", (1,), DEAD_END,
+        "agents"),
     Served(r"python -m playwright run-server .*", "Listening on ws://",
            line="python -m playwright run-server --host 127.0.0.1 --port 0 --path /SECRET --unsafe"),
     Ran(r"pytest --help", "TaskSpec browser tasks"),
     # agents
-    Ran(r"pytest --agent words tasks/", "1 passed", folder="agents"),
-    Ran(r"pytest --agent monkey (tasks/|monkey.task.yaml)", "1 (passed|failed)", ONE,
-        "pytest --agent monkey monkey.task.yaml", "agents"),
+    Ran(r"pytest --task-agent words tasks/", "1 passed", folder="agents"),
+    Ran(r"pytest --task-agent monkey (tasks/|monkey.task.yaml)", "1 (passed|failed)", ONE,
+        "pytest --task-agent monkey monkey.task.yaml", "agents"),
     Ran(r"harness validate --agent words", "1 task file", (0,), "harness validate tasks/ --agent words", "agents"),
     # tasks
     Ran(r"harness new NAME", "wrote made/another.task.yaml", line="harness new another --dir made", folder="fresh"),
@@ -136,7 +142,10 @@ RULES: tuple[Rule, ...] = (
     Left(r"(TASKSPEC_TESTS=full )?make (run|test)", "they set up and run everything; .ci/run is these two"),
     Left(r"make (bench|soak)( .*)?", "half an hour each, on a quiet machine"),
     Left(r"python (benchmarks/resilience\.py|-m benchmarks(\.soak)? --help)", "wants a quiet machine"),
-    Left(r"pip install .*", "changes the environment that the tests run in"),
+    Left(r"pytest tasks -o addopts=", "is `pytest tasks/` without the options of the project"),
+    Left(r"pytest -n", "is only spoken of; `pytest tasks/ -n 2` is run"),
+    Left(r"python -m venv \.venv", "makes an environment without this package in it"),
+    Left(r"pip (install|wheel) .*", "changes the environment that the tests run in"),
     Left(r"playwright (install|show-trace).*", "downloads a browser; opens a window", "playwright"),
     Left(r"npx allure generate", "Allure's own, of which the page says what it lacks"),
     Left(r"apt-get install .*", "changes the machine"),

@@ -17,8 +17,8 @@ from tests.acceptance.documented_project import write_projects, write_runs
 from tests.acceptance.warm import Forked, harness, warm
 
 PREPARED = (
-    "pytest tasks/ --alluredir allure-results --task-evidence all --recording full --summary summary.md"
-    " --junit-xml junit.xml --timeout-scale 3 --breaker off --github-annotations --task-shard 1/1"
+    "pytest tasks/ --alluredir allure-results --task-evidence all --task-recording full --task-summary summary.md"
+    " --junit-xml junit.xml --task-timeout-scale 3 --task-breaker off --task-github-annotations --task-shard 1/1"
 )
 """What commands about the last run look at. One run shows what all of these options do."""
 MERGE = "harness merge shard-1 shard-2 shard-3 --output merged"

@@ -33,10 +33,17 @@ TASKS = Path(__file__).parents[2] / "tasks"
 LOOP = {"expression": "for (;;);"}
 
 
-def write_project(folder: Path, sites: dict[str, int]) -> None:
-    """A project on the demo sites. Not pytester's: that unloads what the harness has imported in this process."""
+COMMAND = '[tool.harness.services.demo]\ncommand = ["{{python}}", "-m", "harness.demo", "--port", "{base}"]'
+
+
+def write_project(folder: Path, sites: dict[str, int], *, own: bool = False) -> None:
+    """A project on the demo sites. Not pytester's: that unloads what the harness has imported in this process.
+
+    `own`: the project starts them itself, and starts them again.
+    """
     hosts = ", ".join(f'"{host}" = {port}' for host, port in sites.items())
-    (folder / "pyproject.toml").write_text(PYPROJECT.format(base=min(sites.values()), hosts=hosts), "utf-8")
+    settings = PYPROJECT.replace("[tool.harness.services.demo]", COMMAND) if own else PYPROJECT
+    (folder / "pyproject.toml").write_text(settings.format(base=min(sites.values()), hosts=hosts), "utf-8")
     shutil.copytree(TASKS / "files", folder / "files")
 
 

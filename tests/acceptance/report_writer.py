@@ -9,7 +9,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from harness.ports import Evidence, Item, Snapshot
+from harness.ports import ConsoleLine, Evidence, Item, Snapshot
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample
@@ -49,7 +49,8 @@ def main(root: Path, run: str, log: Path) -> None:
         result = sample.failed(plan)
         assert result.error is not None
         report = result.error.model_copy(update={"error_message": f"{run}/{number}"})
-        evidence = Evidence(folder, tuple(Item(name, "taken") for name in NAMES), "http://shop.local/", ("[ERROR] x",))
+        items, said = tuple(Item(name, "taken") for name in NAMES), (ConsoleLine(sample.START, "ERROR", "x"),)
+        evidence = Evidence(folder, items, "http://shop.local/", said)
         archive.keep(plan, replace(result, error=report), report, evidence, Snapshot({"a": 1}, {"b": 2}))
         with log.open("a") as done:
             done.write(f"{run}/{number}\n")

@@ -100,7 +100,7 @@ def test_an_agent_that_cannot_be_made_says_why(project: Project) -> None:
 
 def test_an_agent_of_the_settings_that_there_is_not_is_told_before_anything_runs(project: Project) -> None:
     path = project.path / "pyproject.toml"
-    path.write_text('[tool.harness]\nagent = "wrds"\n' + path.read_text("utf-8"), "utf-8")
+    path.write_text(path.read_text("utf-8").replace("[tool.harness]", '[tool.harness]\nagent = "wrds"'), "utf-8")
     project.task("T")
     found = project.run()
     found.stderr.fnmatch_lines(["*There is no agent `wrds`*"])

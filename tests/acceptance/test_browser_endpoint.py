@@ -1,4 +1,4 @@
-"""`--browser-endpoint`: a run whose browsers are those of Playwright servers."""
+"""`--task-browser-endpoint`: a run whose browsers are those of Playwright servers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_tasks_pass_at_the_endpoint_that_lives(project: Project, server: Playwri
         )
     with closed_port() as port:
         urls = f"ws://127.0.0.1:{port}/secret,{server.url}"
-        result = project.run("--browser-endpoint", urls, "--task-workers", "2")
+        result = project.run("--task-browser-endpoint", urls, "--task-workers", "2")
     result.assert_outcomes(passed=2)
     assert not server.browsers()
     assert "secret" not in result.stdout.str()
@@ -55,9 +55,9 @@ class Refusing(BaseHTTPRequestHandler):
 def test_the_secret_of_a_url_is_written_nowhere(project: Project) -> None:
     project.task("A-1")
     with served(Refusing) as port:
-        result = project.run(f"--browser-endpoint=ws://user:hidden@127.0.0.1:{port}/hidden?hidden")
+        result = project.run(f"--task-browser-endpoint=ws://user:hidden@127.0.0.1:{port}/hidden?hidden")
     result.assert_outcomes(failed=1)
-    assert f"--browser-endpoint=ws://127.0.0.1:{port}" in history_of(project)
+    assert f"--task-browser-endpoint=ws://127.0.0.1:{port}" in history_of(project)
     stack = project.report("A-1")["stack_trace"]
     assert "403 Forbidden" in stack
     assert "[redacted]" in stack
@@ -100,7 +100,7 @@ def test_a_task_goes_on_at_another_endpoint(project: Project, server: Playwright
     mortal = PlaywrightServer.run("--unsafe")
     steps = [{"act": "open", "url": site_url}, {"act": "wait", "selector": "h1"}]
     project.task("A-1", steps=steps, step_timeout=60, error_recovery={"on_browser_crash": "restart_task"})
-    process = project.start("--browser-endpoint", f"{mortal.url},{server.url}")
+    process = project.start("--task-browser-endpoint", f"{mortal.url},{server.url}")
     try:
         limit = time.monotonic() + 60
         while not Page.asked and time.monotonic() < limit:
@@ -115,7 +115,7 @@ def test_a_task_goes_on_at_another_endpoint(project: Project, server: Playwright
 
 def test_what_is_no_endpoint_is_refused_at_once(project: Project) -> None:
     project.task("A-1")
-    result = project.run("--browser-endpoint", "http://127.0.0.1:3000")
+    result = project.run("--task-browser-endpoint", "http://127.0.0.1:3000")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert (
         "'http://127.0.0.1:3000' (URL 1 of 1) is no browser endpoint: expected ws://HOST:PORT/PATH"
@@ -127,6 +127,6 @@ def test_a_task_whose_fault_needs_a_process_here_is_refused_before_it_runs(
     project: Project, server: PlaywrightServer
 ) -> None:
     project.task("A-1", faults=[{"kind": "browser_stop", "seconds": 1}])
-    result = project.run("--browser-endpoint", server.url)
+    result = project.run("--task-browser-endpoint", server.url)
     result.assert_outcomes(errors=1)
-    assert "a browser at --browser-endpoint is no process that could be stopped from here" in result.stdout.str()
+    assert "a browser at --task-browser-endpoint is no process that could be stopped from here" in result.stdout.str()

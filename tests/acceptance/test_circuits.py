@@ -40,7 +40,7 @@ def codes(result: TaskResult) -> list[str]:
 
 
 def test_a_site_that_dies_for_five_seconds_fails_none_of_twenty_tasks(tmp_path: Path, sites: dict[str, int]) -> None:
-    write_project(tmp_path, dict(zip(sites, free_ports(len(sites)), strict=True)))
+    write_project(tmp_path, dict(zip(sites, free_ports(len(sites)), strict=True)), own=True)
     (tmp_path / "slow.py").write_text(SLOW, "utf-8")
     file = tmp_path / "pyproject.toml"
     slow = (

@@ -133,7 +133,7 @@ def test_validate_takes_an_agent_and_knows_the_settings_one(tmp_path: Path) -> N
     (tmp_path / "a.task.yaml").write_text(GOOD.partition("steps")[0], "utf-8")
     agents = "[tool.harness.agents.words]\npython = 'a:b'\n[tool.harness.agents.mine]\npython = 'a:c'\n"
     (tmp_path / "pyproject.toml").write_text(agents, "utf-8")
-    hint = 'there are 2 agents (words, mine): say agent = "words" in [tool.harness], or `--agent NAME`'
+    hint = 'there are 2 agents (words, mine): say agent = "words" in [tool.harness], or `--task-agent NAME`'
     assert hint in harness("validate", ".", cwd=tmp_path).stdout
     assert harness("validate", ".", "--agent", "mine", cwd=tmp_path).returncode == 0
     assert "steps: no steps" in harness("validate", ".", "--agent", "scripted", cwd=tmp_path).stdout
@@ -414,7 +414,7 @@ def test_a_new_task_for_a_page_of_ones_own_runs(tmp_path: Path, sites: dict[str,
     made = harness("new", "mine", "--dir", "flows", "--url", url, cwd=tmp_path)
     assert (made.returncode, made.stderr) == (0, "")
     assert "pyproject" not in made.stdout
-    ran = harness("run", "--timeout-scale", "2", "flows", "--", "-k", "mine", cwd=tmp_path, timeout=120)
+    ran = harness("run", "--task-timeout-scale", "2", "flows", "--", "-k", "mine", cwd=tmp_path, timeout=120)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "1 passed" in ran.stdout
 
@@ -431,7 +431,9 @@ def test_new_says_what_the_project_lacks(tmp_path: Path) -> None:
     again = harness("new", "--with-demo", "--force", cwd=tmp_path)
     assert "schema" not in again.stdout
     text = (tmp_path / "pyproject.toml").read_text("utf-8")
-    assert text.startswith("[tool.ruff]\nline-length = 100\n\n[tool.harness.services.demo]\n")
+    own, harness_, service, *_ = text.split("\n\n")
+    assert (own, harness_) == ("[tool.ruff]\nline-length = 100", '[tool.harness]\nisolation = "world"')
+    assert service.startswith("[tool.harness.services.demo]\n")
     assert "add" not in harness("new", "other", "--with-demo", cwd=tmp_path).stdout
     assert (tmp_path / "pyproject.toml").read_text("utf-8") == text
 
@@ -501,7 +503,7 @@ def test_show_reads_what_a_failure_left(project: Project) -> None:
     )
     assert project.run().ret == 1
     listed = harness("show", cwd=project.path)
-    assert "LOST-1 failed: ELEMENT_NOT_FOUND (element_not_found) at step 1 (of 0-1)" in listed.stdout
+    assert "LOST-1 failed: ELEMENT_NOT_FOUND at step 1 (of 0-1)" in listed.stdout
     shown = harness("show", "LOST-1", cwd=project.path).stdout
     assert shown == harness("show", "errors/LOST-1", cwd=project.path).stdout
     assert "  >   1  click  #not-there" in shown

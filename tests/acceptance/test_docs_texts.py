@@ -6,6 +6,8 @@ import ast
 import functools
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,8 @@ import yaml
 from harness.cli.main import app
 from harness.pytest_plugin.ahead import SHARED as ALONE
 from harness.pytest_plugin.ahead import STEPPING_IN
-from harness.pytest_plugin.options import OWN, SHARED
+from harness.pytest_plugin.foreign import FOREIGN, ForeignOption
+from harness.pytest_plugin.options import OPTIONS
 from harness.settings import Settings, load_settings
 from harness.spec.fault_plan import FaultPlan
 from harness.spec.load import load_file
@@ -93,6 +96,7 @@ def check_yaml(document: Any, file: Path) -> None:
     else:
         whole = document if "task_id" in document else {**STEPS, **document}
         file.write_text(yaml.safe_dump(whole, sort_keys=False), "utf-8")
+        (file.parent / "note.txt").write_text("what tasks upload", "utf-8")
         assert load_file(file, needs_steps=False).spec.goal
 
 
@@ -106,9 +110,18 @@ def jobs(document: dict[Any, Any]) -> list[Any]:
     return [job for job in found.values() if job.get("steps") or job.get("script")]
 
 
+def test_each_picture_is_shown_and_small() -> None:
+    text = "\n".join(page.read_text("utf-8") for page in pages())
+    pictures = sorted((ROOT / "docs" / "images").glob("*.png"))
+    assert [file.stem for file in pictures] == ["allure", "dashboard", "trace"]
+    assert [
+        file.name for file in pictures if f"](images/{file.name})" not in text or file.stat().st_size > 200_000
+    ] == []
+
+
 def test_each_option_and_command_is_spoken_of() -> None:
     text = "\n".join(page.read_text("utf-8") for page in pages())
-    silent = [option for option in (*OWN, *SHARED, "--summary") if not re.search(rf"{option}\b", text)]
+    silent = [option.name for option in OPTIONS if not re.search(rf"{option.name}\b", text)]
     assert silent + [command for command in names(typer.main.get_command(app), "harness") if command not in text] == []
 
 
@@ -158,3 +171,23 @@ def test_codes_in_troubleshooting_are_codes() -> None:
 def test_the_guide_knows_what_runs_alone_and_in_its_turn() -> None:
     text = (ROOT / "docs" / "guide.md").read_text("utf-8").partition("## Many tasks at once")[2].partition("\n## ")[0]
     assert [name for name in (*ALONE, *STEPPING_IN) if f"`{name}`" not in text] == []
+
+
+def row_of(option: ForeignOption) -> str:
+    """How the guide tells of an option of pytest-playwright."""
+    name = f"`{option.name} {option.metavar}`" if option.metavar else f"`{option.name}`"
+    fine = "".join(f", except `{value}`" for value in option.fine)
+    return f"| {name} | acts: {option.acts} |" if option.acts else f"| {name} | refused{fine}: {option.why} |"
+
+
+def test_the_guide_has_the_options_of_other_plugins() -> None:
+    text = (ROOT / "docs" / "guide.md").read_text("utf-8")
+    assert [row for row in map(row_of, FOREIGN) if row not in text.splitlines()] == []
+
+
+def test_every_option_of_the_installed_playwright_plugin_is_known() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "pytest", "--help", "-p", "no:cacheprovider"], capture_output=True, text=True, check=True
+    ).stdout
+    (theirs,) = re.findall(r"^Playwright:\n(.*?)\n(?=\S)", shown, re.DOTALL | re.MULTILINE)
+    assert set(re.findall(r"^  (--[\w-]+)", theirs, re.MULTILINE)) == {option.name for option in FOREIGN}

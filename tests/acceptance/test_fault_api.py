@@ -131,7 +131,7 @@ def test_fixture_block_and_next_task(project: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "*- task A-1 -*",
-            "A-1 failed: INVALID_INPUT (action_failed)*",
+            "A-1 failed: INVALID_INPUT *",
             "*hint*Mend the fault `missing` (injected from Python), not the step*",
         ]
     )

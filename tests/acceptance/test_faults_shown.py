@@ -37,7 +37,7 @@ def test_a_failure_that_follows_a_fault_says_so_everywhere(project: Project) -> 
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines([
         "taskspec faults: nightly.faults.yaml (2 faults, 1 task)",
-        "RED failed: BROWSER_CRASHED at step 1 (of 0-1), after injected fault nightly/gone",
+        "RED failed: BROWSER_CRASHED at step 1 (of 0-1), after injected fault nightly/gone: wait #search-box",
         "  faults injected:", f"    {TOLD.rstrip()}*",
         "  hint: This failure follows an injected fault; to outlast it: `on_browser_crash` and checkpoints;",
         "faults: 1 struck, 1 never struck",
@@ -51,7 +51,9 @@ def test_a_failure_that_follows_a_fault_says_so_everywhere(project: Project) -> 
     }  # fmt: skip
     _in_allure(project.path / "results")
     shown = harness("show", "RED", cwd=project.path).stdout
-    assert shown.startswith("RED failed: BROWSER_CRASHED at step 1 (of 0-1), after injected fault nightly/gone\n")
+    assert shown.startswith(
+        "RED failed: BROWSER_CRASHED at step 1 (of 0-1), after injected fault nightly/gone: wait #search-box\n"
+    )
     assert f"  faults injected:\n    {TOLD}" in shown
 
 

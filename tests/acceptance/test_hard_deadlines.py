@@ -97,7 +97,7 @@ def test_steps_end_in_time_evidence_is_explained_and_the_next_task_runs(
             steps=[{"act": "open", "url": f"{pages}{page}"}, *[_absolute(step, pages) for step in steps]],
         )
     project.task("Z-NEXT", priority=5, steps=[{"act": "open", "url": f"{pages}/"}, {"act": "click", "selector": "#go"}])
-    result = project.run("--recording", recording, timeout=240)
+    result = project.run("--task-recording", recording, timeout=240)
     result.assert_outcomes(failed=len(CASES), passed=1)
     for number, name in enumerate(CASES):
         report, folder = project.report(f"T{number:02}"), project.path / "errors" / f"T{number:02}"

@@ -129,7 +129,10 @@ def test_a_fixture_that_failed_before_and_after(run: RunRecord) -> None:
     after = executions(run, "T-TORN")[1]
     assert after.reason == "teardown: RuntimeError: afterwards"
     assert after.record is not None
-    assert after.record.ok
+    assert (after.record.ok, after.record.verdict) == (True, "failed")
+    figures = run.metrics["error_metrics"]
+    assert (figures["successful"], figures["failed"]) == (2, 2), "metrics.json calls it failed too"
+    assert figures["error_breakdown"]["fixture_teardown"] == 1
 
 
 def test_a_task_that_was_left_out(run: RunRecord) -> None:

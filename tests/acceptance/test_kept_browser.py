@@ -44,7 +44,8 @@ class Kept:
 @pytest.fixture
 def kept(project: Project, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kept]:
     monkeypatch.chdir(project.path)
-    project.task("A-1", steps=[{"act": "open", "url": f"{scheme}://shop.local/"} for scheme in ("http", "https")])
+    steps = [{"act": "open", "url": f"{scheme}://shop.local/"} for scheme in ("http", "https")]
+    project.task("A-1", steps=steps)
     assert "browser: starting, kept by pid" in says("start", "--persist")
     yield Kept(project.path)
     says("stop")

@@ -99,7 +99,7 @@ def test_a_page_in_an_endless_loop_is_freed_and_the_step_done_again(kills: Kills
     result = kills.run(kills.plan(task, next(names), step_timeout=LIMIT), (step, page_looping))
     assert result.ok, result.failure
     assert not types(result) & RESTARTED
-    (record,) = [record for record in result.history if record.retries]
+    (record,) = [record for record in result.history if record.extra_attempts]
     first, second = record.attempts
     assert record.index in (step, step + 1)
     assert first.outcome.code == "PAGE_UNRESPONSIVE"  # type: ignore[union-attr]
@@ -263,7 +263,7 @@ def test_of_another_task_s_page_nobody_hears(kills: Kills, method: str, params: 
     assert b.ok, b.failure
     assert lost(a).code in ("PAGE_CRASHED", "PAGE_UNRESPONSIVE")
     assert not b.warnings
-    assert not any(record.retries for record in b.history)
+    assert not any(record.extra_attempts for record in b.history)
 
 
 ENDED = [browser_killed, THOROUGH(browser_stopped), THOROUGH(driver_killed)]
@@ -384,7 +384,7 @@ def test_lost_before_and_while_a_session_is_opened(kills: Kills, strike: Strike)
 def own_site(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> Iterator[Kills]:
     """Sites that the harness itself has started, and starts again; twice within five minutes."""
     root = tmp_path_factory.mktemp("site")
-    write_project(root, dict(zip(sites, free_ports(len(sites)), strict=True)))
+    write_project(root, dict(zip(sites, free_ports(len(sites)), strict=True)), own=True)
     kills = Kills(root)
     yield kills
     kills.close()

@@ -18,7 +18,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.acceptance.conftest import INI, PYPROJECT
+from harness.cli.demo_settings import settings_text
+from tests.acceptance.conftest import INI
 from tests.acceptance.kills import free_ports, listens, words
 
 TASKS = Path(__file__).parents[2] / "tasks"
@@ -35,8 +36,8 @@ class Run:
         self.root, self.temp = root, root / "tmp"
         self.temp.mkdir()
         self.ports = free_ports(len(HOSTS))
-        hosts = ", ".join(f'"{host}.local" = {port}' for host, port in zip(HOSTS, self.ports, strict=True))
-        settings = PYPROJECT.format(base=self.ports[0], hosts=hosts).replace("health =", "ready_timeout = 30\nhealth =")
+        hosts = {f"{host}.local": port for host, port in zip(HOSTS, self.ports, strict=True)}
+        settings = settings_text(hosts).replace("health =", "ready_timeout = 30\nhealth =")
         (root / "pyproject.toml").write_text(settings, "utf-8")
         (root / "pytest.ini").write_text(INI, "utf-8")
         (root / "tasks").mkdir()
@@ -166,16 +167,82 @@ def test_after_an_interruption(long: Run, number: signal.Signals) -> None:
     long.nothing_is_left()
 
 
-def test_after_ctrl_c_for_the_whole_group_twice(long: Run) -> None:
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.thorough)])
+def test_after_ctrl_c_for_the_whole_group_twice(long: Run, workers: tuple[str, ...]) -> None:
     """As a terminal sends it: to every process of the group; and again, by who is impatient."""
-    long.start()
-    long.in_a_step()
+    long.start(*workers)
+    long.in_a_step(2 if workers else 1)
     os.killpg(long.process.pid, signal.SIGINT)
     time.sleep(0.2)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(long.process.pid, signal.SIGINT)
-    long.end()
+    _is_told_once(long, long.end())
     long.nothing_is_left()
+
+
+@pytest.mark.parametrize("second", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_at_once_breaks_nothing_off(long: Run, second: signal.Signals) -> None:
+    long.start()
+    long.in_a_step()
+    long.process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    long.process.send_signal(second)
+    text = long.end()
+    _is_told_once(long, text)
+    long.nothing_is_left()
+
+
+def test_signals_while_the_reports_are_written_break_nothing_off(long: Run) -> None:
+    """The conftest.py sends them: before pytest's summary, and while pytest is being unconfigured."""
+    (long.root / "conftest.py").write_text(LATE, "utf-8")
+    long.start("--task-workers", "2")
+    long.in_a_step(2)
+    long.process.send_signal(signal.SIGTERM)
+    text = long.end()
+    _is_told_once(long, text)
+    assert (long.root / "errors" / "T-2" / "error_report.json").is_file()
+    long.nothing_is_left()
+
+
+def test_an_end_that_hangs_is_cut_off_after_a_second_signal(long: Run) -> None:
+    hangs = "import time\nfrom harness.pytest_plugin import signals\nsignals.BOUND = 1.0\n"
+    (long.root / "conftest.py").write_text(
+        f"{hangs}def pytest_sessionfinish():\n    open('hangs', 'w').close()\n    time.sleep(300)\n", "utf-8"
+    )
+    long.start()
+    long.in_a_step()
+    long.process.send_signal(signal.SIGINT)
+    limit = time.monotonic() + ENDED_WITHIN
+    while not (long.root / "hangs").exists() and time.monotonic() < limit:
+        time.sleep(0.05)
+    long.process.send_signal(signal.SIGINT)
+    text = long.end()
+    assert long.process.returncode == pytest.ExitCode.INTERRUPTED, text
+    assert "was not over 1 s later, and was cut off" in text
+    assert "Traceback" not in text
+    assert (long.root / "errors" / "T-1" / "error_report.json").is_file()
+    long.nothing_is_left()
+
+
+LATE = """
+import os, signal, pytest
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary():
+    os.kill(os.getpid(), signal.SIGINT)
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_unconfigure():
+    os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+def _is_told_once(run: Run, text: str) -> None:
+    assert run.process.returncode == pytest.ExitCode.INTERRUPTED, text
+    assert "Traceback" not in text
+    assert text.count("the run is already ending") == 1, text
+    assert "interrupted: T-1; its report: errors/T-1" in text
+    assert (run.root / ".harness" / "last-run.json").is_file()
 
 
 @pytest.mark.parametrize("kill", [os.kill, os.killpg])

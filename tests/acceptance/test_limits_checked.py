@@ -22,7 +22,8 @@ def test_the_limits_are_those_of_the_projects_profile(
     project: Project, profile: str, own: str | None, complaint: str | None
 ) -> None:
     file = project.path / "pyproject.toml"
-    file.write_text(f'[tool.harness]\ntimeout_profile = "{profile}"\n' + file.read_text("utf-8"), "utf-8")
+    text = file.read_text("utf-8").replace("[tool.harness]", f'[tool.harness]\ntimeout_profile = "{profile}"')
+    file.write_text(text, "utf-8")
     task = project.path / "T-1.task.yaml"
     mine = f"timeout_profile: {own}\n" if own else ""
     steps = "steps:\n- {act: open, url: 'http://shop.local/'}\n- {act: wait, value: 40}\n"

@@ -27,3 +27,6 @@ def test_broken_tls_is_the_failure_of_the_task(project: Project) -> None:
     project.run("tls.task.json").assert_outcomes(passed=1)
     report = json.loads((project.path / "errors/tls/error_report.json").read_text("utf-8"))
     assert "net::ERR_CERT_AUTHORITY_INVALID" in json.dumps(report)
+    tls = report["context"]["tls"]
+    assert (tls["reason"], tls["host"]) == ("unknown_issuer", "shop.local")
+    assert "issued the certificate of shop.local" in tls["suggested_action"]

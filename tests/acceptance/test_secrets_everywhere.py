@@ -43,7 +43,7 @@ def test_a_planted_secret_is_nowhere(project: Project, site: str, secret: str) -
     for name, steps in endings.items():
         memory = {"given": "${env:PLANTED}"}
         project.task(name, memory=memory, step_timeout=5, steps=[*planted, *steps], error_recovery=rules)
-    result = project.run("--recording", "full", "--alluredir=allure-results", timeout=240)
+    result = project.run("--task-recording", "full", "--alluredir=allure-results", timeout=240)
     result.assert_outcomes(failed=len(endings))
     assert leaks(project.path / "errors", secret) == []
     assert leaks(project.path / "allure-results", secret) == []

@@ -129,7 +129,7 @@ def test_a_persisted_service_is_kept_used_and_ended(desk: Desk, port: int) -> No
 
     assert desk.says("stop") == "site: stopped\n"
     assert desk.nothing_is_left()
-    assert desk.says("stop") == "site: not kept by `start --persist`, left as it is\n"
+    assert desk.says("stop") == "site: not started with `start --persist`, so it was not stopped\n"
     assert json.loads(desk.says("stop", "--json")) == {"stopped": []}
 
 
@@ -219,9 +219,10 @@ def test_what_others_have_started_is_shown_and_left_alone(desk: Desk, port: int)
         found = desk.one()
         assert (found["state"], found["pid"], found["owner"], found["persisted"]) == ("up", running.pid, None, False)
         assert "kept by  nobody of this project: it was started by hand" in desk.says("status")
-        assert "site: runs already, and is left to whoever keeps it" in desk.says("start", "--persist")
-        assert "site: reused" in desk.says("start"), "there is nothing to wait for"
-        assert "left as it is" in desk.says("stop")
+        taken = f"cannot use port {port}, which is taken by pid {running.pid} ("
+        for order in (("start", "--persist"), ("start",)):
+            assert taken in desk.says(*order, code=1), "it is not shared in silence"
+        assert "so it was not stopped" in desk.says("stop")
         assert running.poll() is None
     assert desk.nothing_is_left()
 
@@ -251,7 +252,7 @@ def test_a_pid_that_came_again_is_not_the_keeper(desk: Desk, port: int) -> None:
         assert who is not None
         file.write_text(json.dumps({**told, "owner": [who.pid, told["owner"][1]], "program": [who.pid, 1]}))
         assert (desk.one()["state"], desk.one()["owner"]) == ("down", None)
-        assert "left as it is" in desk.says("stop")
+        assert "so it was not stopped" in desk.says("stop")
         assert stranger.poll() is None
     assert desk.nothing_is_left()
 
@@ -297,7 +298,7 @@ def test_what_a_run_has_started_is_not_stopped(desk: Desk, port: int) -> None:
     found = desk.one()
     assert (found["owner"], found["persisted"]) == (run.pid, False)
     assert f"kept by  pid {run.pid} (" in desk.says("status")
-    assert "left as it is" in desk.says("stop")
+    assert "so it was not stopped" in desk.says("stop")
     assert listens(port)
     run.send_signal(signal.SIGINT)
     assert run.wait(60) == 0
@@ -355,7 +356,7 @@ def test_logs(desk: Desk, port: int) -> None:
         (SERVICE, ("logs", "x"), "no service `x` in [tool.harness.services]; there are: site"),
         (SERVICE + SERVICE.replace("{name}]", "b]"), ("start",), "host site.local is given twice"),
         (SERVICE.replace("hosts", "host"), ("stop",), "did you mean `hosts`?"),
-        (SERVICE, ("start", "--no-browser"), "--browser and --no-browser say what --persist keeps: give it, too"),
+        (SERVICE, ("start", "--no-browser"), "--browser and --no-browser only work together with --persist"),
     ],
 )
 def test_what_cannot_be_is_one_clear_line(desk: Desk, toml: str, args: tuple[str, ...], said: str) -> None:

@@ -163,6 +163,10 @@ def test_the_terminal_says_why_tasks_were_left_out(project: Project, options: li
     alone = project.run("AFTER.task.json", *options).stdout.str()
     command = "run: pytest AFTER.task.json::AFTER --task-with-deps"
     assert f"skipped:\n  AFTER: depends on RED, which is not among the tasks of this run; {command}\n" in alone
+    project.task("AFTER", steps=[NOTE], dependencies=["GONE"])
+    nowhere = project.run("AFTER.task.json", *options).stdout.str()
+    assert "depends on GONE, which is not among the tasks of this run; no task file of the project has it" in nowhere
+    assert "--task-with-deps" not in nowhere
 
 
 @pytest.mark.parametrize("options", [["-n", "2"], pytest.param([], marks=pytest.mark.thorough)], ids=" ".join)
@@ -236,7 +240,7 @@ def test_a_dependant_run_alone_says_how_to_run_it_and_that_works(project: Projec
     assert outcomes(project, *command) == {"B-1": "passed", "A-2": "passed"}
     (project.path / "B-1.task.json").unlink()
     (gone,) = outcomes(project, *command).values()
-    assert "found no task file that has it" in gone
+    assert "no task file of the project has it" in gone
 
 
 @pytest.mark.parametrize("options", [WORKERS, []], ids=" ".join)

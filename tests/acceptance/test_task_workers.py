@@ -286,7 +286,8 @@ def test_an_outcome_in_a_repair_hook_is_that_of_its_task(project: Project, worke
     result = project.run("--task-workers", workers, "-rs")
     assert result.ret == 4
     result.assert_outcomes(passed=3, failed=1, skipped=1)
-    result.stdout.fnmatch_lines(["*pytest_taskspec_repair failed*cannot repair this", "*C-SKIP: not on this site"])
+    result.stdout.fnmatch_lines(["*RepairFailed: cannot repair this", "*C-SKIP: not on this site"])
+    assert "pytest_taskspec_repair failed: RepairFailed" in project.report("B-FAIL")["error_message"]
     result.stdout.fnmatch_lines(["*Exit: enough for today*"])
     assert project.report("B-FAIL")["code"] == "PRECONDITION_NOT_MET"
     assert project.report("F-EXIT")["code"] == "INTERRUPTED"

@@ -79,7 +79,7 @@ def test_one_process(telling: Project) -> None:
     telling.task("T-2")
     (telling.path / ".harness").mkdir(exist_ok=True)
     (telling.path / ".harness" / "events.jsonl").write_text("of an earlier run\n", "utf-8")
-    run = telling.run("-v", "--alluredir=allure", "--log-profile=production")
+    run = telling.run("-v", "--alluredir=allure", "--task-log-profile=production")
     run.assert_outcomes(passed=1, failed=1)
     run.stdout.fnmatch_lines([
         "Retrying 1/2 in 0.1 s: *REFUSED* [[]T-1 step 0]",
@@ -157,7 +157,7 @@ def test_what_cannot_be_written_or_is_not_known_is_said(project: Project) -> Non
     run = project.run("-n", "1")
     run.assert_outcomes(passed=1)
     run.stdout.fnmatch_lines(["telemetry: events.jsonl: *exists*"])
-    refusal = project.run("--log-profile=loud")
+    refusal = project.run("--task-log-profile=loud")
     assert refusal.ret == pytest.ExitCode.USAGE_ERROR
     file = project.path / "pyproject.toml"
     file.write_text("[tool.harness]\nlog_profile = 'loud'\n[tool.harness.telemetry]\notl = true\n", "utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -51,7 +52,7 @@ def tasks(project: Project, nobody: int) -> None:
 def run(tmp_path_factory: pytest.TempPathFactory, sites: dict[str, int]) -> tuple[Path, str]:
     """The project after its run, and what the terminal showed."""
     folder = tmp_path_factory.mktemp("project")
-    options = ("--summary", "page.md", "--github-annotations", "--junitxml=out.xml", "-p", "no:cacheprovider")
+    options = ("--summary", "page.md", "--task-github-annotations", "--junitxml=out.xml", "-p", "no:cacheprovider")
     with socket.socket() as deaf:  # it is ours, and does not listen: nobody can answer there
         deaf.bind(("127.0.0.1", 0))
         tasks(Project(SimpleNamespace(path=folder), sites), deaf.getsockname()[1])
@@ -72,10 +73,11 @@ def project_path(run: tuple[Path, str]) -> Path:
 def test_three_tasks_at_a_dead_site_are_one_line(project_path: Path) -> None:
     found = harness("triage", cwd=project_path, COLUMNS="300")
     first, *lines = found.stdout.splitlines()
-    assert re.fullmatch(r"run \S+: 5 of 7 tasks failed: 3 causes; 1 failed as expected", first)
+    assert re.fullmatch(r"run \S+: 5 of 7 tasks failed: 3 causes; 1 passed as declared", first)
     assert len(lines) == 3
     assert re.search(
-        r"^ +3  NET_CONNECTION_REFUSED +.*127\.0\.0\.1:\d+.*  \[DEAD-0, DEAD-1, DEAD-2\]  look: harness show DEAD-0$",
+        r"^ +3  NET_CONNECTION_REFUSED +.*127\.0\.0\.1:\d+.*  \[DEAD-0, DEAD-1, DEAD-2\]  "
+        r"look: errors/DEAD-0/network_logs\.har$",
         lines[0],
     )
     assert any(line.endswith(f"look: {Path('errors/MISSING-1/screenshot.png')}") for line in lines)
@@ -86,7 +88,7 @@ def test_without_a_history_the_directories_say_the_same(project_path: Path) -> N
     kept = json.loads(harness("triage", "--artifacts", "errors", "--json", cwd=project_path).stdout)
     assert whole["failed"] == kept["failed"] == 5
     assert [each["count"] for each in kept["causes"]] == [each["count"] for each in whole["causes"]] == [3, 1, 1]
-    assert kept["failed_as_expected"] == 1
+    assert kept["passed_as_declared"] == 1
 
 
 def test_what_is_no_report_is_named_and_left_out(tmp_path: Path) -> None:
@@ -101,7 +103,7 @@ def test_what_is_no_report_is_named_and_left_out(tmp_path: Path) -> None:
 
 def test_the_page_of_the_ci_job(project_path: Path) -> None:
     text = (project_path / "page.md").read_text("utf-8")
-    assert text.startswith("## ❌ 5 of 7 tasks failed\n\n1 passed, 5 failed, 1 failed as expected in ")
+    assert text.startswith("## ❌ 5 of 7 tasks failed\n\n2 passed (1 as declared), 5 failed in ")
     assert "| 3 | <code>NET" in text
     assert "DECLARED-1" not in text
     assert "<img" not in text
@@ -127,11 +129,18 @@ def test_junit_says_what_is_known_of_each(project_path: Path) -> None:
         "error_type": "element_not_found",
         "step_index": "1",
         "retries": cases["MISSING-1"]["retries"],
+        "fallbacks": "0",
+        "recovered": "0",
         "healed": "false",
         "artifacts": str(project_path / "errors" / "MISSING-1"),
         "task_artifacts": str(project_path / "errors" / "MISSING-1"),
     }
-    assert cases["GOOD-1"] == {"task_id": "GOOD-1", "final_state": "completed", "retries": "0", "healed": "false"}
+    assert cases["GOOD-1"] == {
+        "task_id": "GOOD-1",
+        "final_state": "completed",
+        **dict.fromkeys(("retries", "fallbacks", "recovered"), "0"),
+        "healed": "false",
+    }
 
 
 def properties(case: ET.Element) -> dict[str, str]:
@@ -213,16 +222,20 @@ def status(address: str, **headers: str) -> int:
         return error.code
 
 
-def test_a_failure_without_a_trace_says_how_to_get_one(project_path: Path) -> None:
-    found = harness("open", "DEAD-0", cwd=project_path)
+def test_a_failure_without_a_trace_says_how_to_get_one(project_path: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "project"
+    shutil.copytree(project_path, copy, ignore=shutil.ignore_patterns("trace.zip"))
+    found = harness("open", "DEAD-0", cwd=copy)
     assert found.returncode == 1
     assert re.fullmatch(
-        r"errors/DEAD-0 has no trace\.zip( \(.+\))?; `pytest --recording full` records one from the first step on\n",
+        r"errors/DEAD-0 has no trace\.zip( \(.+\))?; "
+        r"`pytest --task-recording full` records one from the first step on\n",
         found.stderr,
     )
 
 
 COMMANDS: dict[str, tuple[str, ...]] = {
+    "circuits": (),
     "validate": (".",),
     "verify": ("GOOD-1.task.json",),
     "chaos": ("GOOD-1.task.json", "--faults", "one.faults.yaml", "--clean-trials", "0"),

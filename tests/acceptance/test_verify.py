@@ -98,11 +98,24 @@ def test_what_a_task_depends_on_has_run_before(project: Project) -> None:
     assert "LAZY: NOT SOUND\n  with no steps: it passes" in done.stdout
 
 
-def test_broken_files_are_told_of_and_nothing_is_run(project: Project) -> None:
+def test_broken_files_are_told_of_and_the_others_are_tried_on_their_first_page_too(project: Project) -> None:
     (project.path / "bad.task.yaml").write_text("task_id: a\nsteps: [{act: clik}]\n", "utf-8")
     done = verify(project)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "bad.task.yaml:2:15: steps[0].act: not a known act" in done.stderr
+    assert "error: bad.task.yaml:2:15: steps[0].act: not a known act" in done.stderr
+    typing = [OPEN, {"act": "type", "selector": "#search-box", "value": "x"}]
+    project.task("WEAK", steps=typing, success_criteria=[*REAL, "value('#search-box') == 'x'"])
+    project.task("IDLE", steps=typing, success_criteria=REAL)
+    done = verify(project)
+    assert done.returncode == 1
+    assert (
+        "WEAK: sound\n  holds on the first page, before anything is done there: exists('#search-box')\n" in done.stdout
+    )
+    assert (
+        "IDLE: NOT SOUND\n  with its first page opened and nothing done there: it passes; it tests nothing\n"
+        in done.stdout
+    )
+    assert done.stdout.endswith("2 tasks, 1 sound\n1 with errors, not tried: bad.task.yaml\n")
 
 
 @pytest.mark.thorough

@@ -1,9 +1,8 @@
-"""The elegance budget (findings/architecture.md, section 8), as a walk over the syntax trees."""
+"""The elegance budget, as a walk over the syntax trees: a module is a subject, not a size."""
 
 from __future__ import annotations
 
 import ast
-import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,13 +30,9 @@ def size(node: ast.stmt) -> int:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_fits_the_budget(path: Path) -> None:
     lines = path.read_text("utf-8").count("\n")
-    assert lines <= 250
+    assert lines <= 600, "two subjects in one?"
     assert {f.name: size(f) for f in functions(path) if size(f) > 40} == {}
     assert ast.get_docstring(tree(path)) or lines < 3, "a module says what it is"
-
-
-def test_the_median_module_is_small() -> None:
-    assert statistics.median(path.read_text("utf-8").count("\n") for path in MODULES) <= 100
 
 
 def test_only_the_clock_reads_the_time_and_sleeps() -> None:

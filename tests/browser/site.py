@@ -141,6 +141,18 @@ PAGES = {
 }
 SHOWN = ("host", "cookie", "user-agent", "content-type", "authorization", "x-who")
 """Headers that /whoami tells."""
+MISBEHAVING = (
+    *("/hang", "/reset", "/empty", "/truncated", "/garbage", "/broken.csv", "/endless.csv"),
+    *("/bad-chunk", "/cut-chunk", "/half", "/to-hang", "/half-headers"),
+)
+"""Paths whose answers are no whole ones."""
+CHUNKS = {"/bad-chunk": b"5\r\n<p>ab\r\nno number\r\nrest\r\n", "/cut-chunk": b"5\r\n<p>ab\r\n50\r\ncut"}
+STOPS = {
+    "/half": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 5000\r\n\r\n<p id=x>half",
+    "/to-hang": b"HTTP/1.1 302 X\r\nLocation: /hang\r\nContent-Length: 0\r\n\r\n",
+    "/half-headers": b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConte",
+}
+"""What is sent before the server falls silent."""
 Answer = tuple[int, Mapping[str, str], bytes]
 
 
@@ -185,7 +197,7 @@ class Site:
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         path = urlsplit(target).path
         self.hits[path] = self.hits.get(path, 0) + 1
-        if path in ("/hang", "/reset", "/empty", "/truncated", "/garbage", "/broken.csv", "/endless.csv"):
+        if path in MISBEHAVING:
             await self._misbehave(path, writer)
             return False
         status, extra, content = answer(method, target, headers, body)
@@ -209,6 +221,13 @@ class Site:
         if path == "/endless.csv":
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/csv\r\nContent-Length: 500000\r\n")
             writer.write(b"Content-Disposition: attachment; filename=endless.csv\r\n\r\n" + b"x" * 100_000)
+            await writer.drain()
+            await asyncio.sleep(3600)
+        if path in CHUNKS:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\n\r\n")
+            writer.write(CHUNKS[path])
+        if path in STOPS:
+            writer.write(STOPS[path])
             await writer.drain()
             await asyncio.sleep(3600)
         if path == "/garbage":

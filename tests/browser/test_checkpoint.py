@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from harness.browser.tab import Tab
 from harness.failure import Failed, Failure
 from harness.recovery import Capture
 from harness.resilience import Clock
+from tests.browser import poison
 from tests.browser import site as site_module
 from tests.browser.moments import LOADED, hung
 from tests.browser.site import PAGES, answer
@@ -63,6 +65,7 @@ PAGES.update(
         "/saved-fields": FIELDS,
         "/reacting": REACTING,
         "/storing": STORING,
+        "/poisoned": poison.FIELDS,
         "/inner-field": "<title>Inner</title><input id=in><textarea name=t></textarea>",
         "/upload": "<title>Upload</title><input type=file id=file multiple><p id=names></p><script>"
         "file.onchange = () => { names.textContent = [...file.files].map(f => f.name).join(',') }</script>",
@@ -239,6 +242,35 @@ def test_a_form_that_comes_late_is_filled(run: Any, stage: Stage) -> None:
         saved = await session.save(5)
         assert await back(session, saved) == ()
         assert await session.text("#late", None, 1) == "here"
+
+    run(body())
+
+
+def test_a_page_that_poisons_prototypes_comes_back_as_any_other(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        (stage.folder / "up.txt").write_text("content")
+        session = await stage.at("/poisoned")
+        for step in (
+            {"act": "type", "selector": "#i", "value": "typed"},
+            {"act": "type", "selector": "#t", "value": "two words"},
+            {"act": "check", "selector": "#c"},
+            {"act": "select", "selector": "#s", "value": "b"},
+            {"act": "upload", "selector": "#file", "value": "up.txt"},
+        ):
+            await passed(session, step)
+        saved = await session.save(5)
+        await go(session, "/saved")
+        assert await back(session, saved) == ()
+        again = await session.save(5)
+        assert again.pages == saved.pages
+        assert saved.pages[0].session["kept"].startswith("0.")
+        values = {each.place: each.value for each in again.pages[0].fields}
+        assert (values["#i"], values["#t"], values["#c"], values["#s"]) == ("typed", "two words", True, ["b"])
+        assert values["#file"][0]["content"] == base64.b64encode(b"content").decode()
+        await session._last_good.keep(session._tab, 1)
+        look = await session._last_good.give("dom_snapshot.html", stage.folder / "dom.html")
+        assert look is not None
+        assert "<title>Poisoned</title>" in (stage.folder / "dom.html").read_text()
 
     run(body())
 
@@ -575,7 +607,7 @@ def test_the_session_goes_on(run: Any, stage: Stage, tmp_path: Path) -> None:
         assert session._tab.passwords == {SHOP, OTHER}
         assert session._scene(1).logins == {SHOP, OTHER}
         evidence = await session.evidence(Capture(logs=True, screenshot=False, dom=False), tmp_path)
-        assert "[LOG] before" in "".join(evidence.console)
+        assert "[LOG] before" in "".join(map(str, evidence.console))
         entries = json.loads((tmp_path / "network_logs.har").read_text())["log"]["entries"]
         assert [entry["request"]["url"] for entry in entries].count(f"http://{SHOP}/storing") == 3
 

@@ -86,6 +86,18 @@ def test_server_that_never_answers(run: Any, stage: Stage, act: str) -> None:
     run(body())
 
 
+@pytest.mark.parametrize(
+    ("path", "code"), [("to-hang", "NET_TIMEOUT"), ("half-headers", "NET_TIMEOUT"), ("half", "STEP_TIMEOUT")]
+)
+def test_server_that_stops_half_way(run: Any, stage: Stage, path: str, code: str) -> None:
+    async def body() -> None:
+        session = await stage.at()
+        assert (await timed(session, {"act": "open", "url": f"http://{SHOP}/{path}"})).code == code
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
+
+    run(body())
+
+
 def test_endless_dialogs(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/alerts")

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.filterwarnings("default")
         ("reset", "NET_CONNECTION_RESET", "net::ERR_CONNECTION_RESET"),
         ("empty", "NET_EMPTY_RESPONSE", "net::ERR_EMPTY_RESPONSE"),
         ("truncated", "NET_CONNECTION_RESET", "net::ERR_CONTENT_LENGTH_MISMATCH"),
+        ("cut-chunk", "NET_CONNECTION_RESET", "net::ERR_INCOMPLETE_CHUNKED_ENCODING"),
+        ("bad-chunk", "NET_PROTOCOL", "net::ERR_INVALID_CHUNKED_ENCODING"),
         ("circle", "NET_TOO_MANY_REDIRECTS", "net::ERR_TOO_MANY_REDIRECTS"),
     ],
 )
@@ -173,6 +175,10 @@ def test_what_a_failure_tells(run: Any, stage: Stage) -> None:
         missing = await failed(session, {"act": "click", "selector": "#plian"})
         assert missing.message == "no element matches #plian (looked for 0.4s)"
         assert "#plain" in missing.details["similar"]
+        other = await failed(session, {"act": "click", "selector": ".dup:has-text('three')"})
+        assert other.message.endswith("; .dup matches, with the text 'one'")
+        assert "similar" not in other.details
+        assert "another text" in other.hint
         many = await failed(session, {"act": "click", "selector": ".dup"})
         assert many.details["matches"] == ['<p class="dup">one', '<p class="dup">two']
         covered = await failed(session, {"act": "click", "selector": "#covered"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -33,8 +34,8 @@ async def crashed(session: PlaywrightSession) -> Failure | None:
 
 @pytest.mark.parametrize(
     ("method", "action", "keys"),
-    [("post", "/status/200", {}), ("post", "/status/200", {"effect": "idempotent"}), ("get", "/whoami", {})],
-    ids=["post", "post-said-to-be-idempotent", "get-that-writes"],
+    [("post", "/status/200", {}), ("post", "/status/200", {"effect": "idempotent"})],
+    ids=["post", "post-said-to-be-idempotent"],
 )
 def test_the_answer_to_a_write_is_not_asked_for_again(
     run: Any, stage: Stage, method: str, action: str, keys: dict[str, Any]
@@ -46,6 +47,40 @@ def test_the_answer_to_a_write_is_not_asked_for_again(
         assert why is not None
         assert (why.code, stage.site.hits[action] - before) == ("PAGE_CRASHED", 1)
         assert why.message.endswith("the page is the answer to a write, and there is no checkpoint")
+
+    run(body())
+
+
+def test_an_address_that_is_barred_is_not_asked_for_again(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        before = stage.site.hits.get("/whoami", 0)
+        session = await paid(stage, "get", "/whoami")
+        await strike(session, kind="page_crash")
+        why = await session.renew(await failed(session, CLICK), 15, "it came of a write")
+        assert why is not None
+        assert (why.code, stage.site.hits["/whoami"] - before) == ("OUTCOME_UNKNOWN", 1)
+        assert why.message.endswith("it came of a write")
+
+    run(body())
+
+
+def test_what_leaves_is_known_with_how_it_was_asked_for(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await paid(stage, "post", "/redirect?to=/saved")
+        opened, *sent = session.take_sent()
+        assert (opened.method, opened.url, opened.page) == ("GET", f"http://{SHOP}/saved", True)
+        assert [(each.method, each.url, each.page, each.follows) for each in sent] == [
+            ("POST", f"http://{SHOP}/redirect?to=/saved", True, False),
+            ("GET", f"http://{SHOP}/saved", True, True),
+        ]
+        refused = "fetch('http://dead.test/', {method: 'POST'}).catch(() => 0)"
+        await session._tab.page.set_content(f'<button id=pay type=button onclick="{refused}">x</button>')
+        await passed(session, {"act": "click", "selector": "#pay"})
+        (post,) = session.take_sent()
+        while post.arrived:  # until the refusal is told
+            await asyncio.sleep(0.01)
+        assert not post.unsafe
+        assert session.take_sent() == ()
 
     run(body())
 

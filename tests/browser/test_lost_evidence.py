@@ -134,7 +134,7 @@ def test_requests_with_their_status_and_the_console_are_always_kept(run: Any, ow
             assert items(evidence)["network_logs.har"].reason == log["comment"]
         else:  # the driver has all of it, and the time to write it down
             assert end is stop_browser
-        assert any("it broke" in line for line in evidence.console)
+        assert any("it broke" in line.text for line in evidence.console)
         assert "missed" in items(evidence)["screenshot.png"].status
         assert items(evidence)["screenshot.png"].reason
 
@@ -155,7 +155,7 @@ def test_what_was_seen_survives_a_new_browser(run: Any, own: Stage) -> None:
         assert seen[0] == ("", 200)
         assert seen[-1] == ("saved", 200)
         assert "text" in entries[-1]["response"]["content"]
-        assert any("it broke" in line for line in evidence.console)
+        assert any("it broke" in line.text for line in evidence.console)
         assert items(evidence)["screenshot.png"].reason == ""
 
     run(body())

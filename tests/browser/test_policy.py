@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from harness.browser import PlaywrightSession
 from harness.browser.policy import refused_hosts
 from harness.failure import Effect, Failure, Passed
+from harness.spec.hosts import Domains
 from tests.browser.hosts import Answer, Asked, Host, to
 from tests.browser.stage import EVIL, SHOP, Stage, failed, passed, perform
 
@@ -119,14 +121,14 @@ async def until(condition: Callable[[], Any], seconds: float = 5) -> bool:
 
 
 async def at(stage: Stage, world: World, path: str, *allowed: str) -> PlaywrightSession:
-    session = await stage.session(hosts=world.hosts, allowed_domains=allowed)
+    session = await stage.session(hosts=world.hosts, allowed_domains=allowed, webrtc=True)
     await passed(session, {"act": "open", "url": f"http://{SHOP}/{path}"})
     return session
 
 
 def refused(session: PlaywrightSession) -> tuple[str, ...]:
     tab = session._tab
-    return refused_hosts(tab.watch.exchanges, tab.watch.lines, tab.page.url, (SHOP,))
+    return refused_hosts(tab.watch.exchanges, tab.watch.lines, tab.page.url, Domains((SHOP,)))
 
 
 @pytest.mark.parametrize("way", [way for way in PAGES if way not in ("https", "websocket-tls", "preconnect")])
@@ -282,3 +284,72 @@ def test_a_proxy_error_without_allowed_domains_is_no_policy(run: Any, stage: Sta
         assert "refused_hosts" not in outcome.details
 
     run(body())
+
+
+RTC = """
+(async () => {{
+  const servers = [{{urls: 'stun:{host}:{udp}'}}];
+  for (const [port, kind] of [[{udp}, 'udp'], [{tcp}, 'tcp']]) {{
+    servers.push({{urls: `turn:{host}:${{port}}?transport=${{kind}}`, username: 'a', credential: 'b'}});
+  }}
+  const outer = new RTCPeerConnection({{iceServers: servers}});
+  outer.createDataChannel('x');
+  await outer.setLocalDescription(await outer.createOffer());
+  const a = new RTCPeerConnection(), b = new RTCPeerConnection();
+  a.onicecandidate = e => e.candidate && b.addIceCandidate(e.candidate);
+  b.onicecandidate = e => e.candidate && a.addIceCandidate(e.candidate);
+  b.ondatachannel = e => {{ e.channel.onmessage = m => {{ document.title = m.data; }}; }};
+  const channel = a.createDataChannel('d');
+  channel.onopen = () => channel.send('over UDP');
+  await a.setLocalDescription(await a.createOffer());
+  await b.setRemoteDescription(a.localDescription);
+  await b.setLocalDescription(await b.createAnswer());
+  await a.setRemoteDescription(b.localDescription);
+}})()
+"""
+ELSEWHERE = "127.0.0.3"
+
+
+@pytest.mark.parametrize("policed", [False, True])
+def test_webrtc_does_not_leave(run: Any, stage: Stage, world: World, policed: bool) -> None:
+    """STUN and TURN over UDP, TURN over TCP, and a channel between two ends in the page itself."""
+
+    async def body() -> None:
+        with socket.socket(type=socket.SOCK_DGRAM) as udp, socket.socket() as tcp:
+            for each in (udp, tcp):
+                each.bind((ELSEWHERE, 0))
+                each.setblocking(False)
+            tcp.listen()
+            session = await at(stage, world, "", *([SHOP] if policed else []))
+            ports = {"udp": udp.getsockname()[1], "tcp": tcp.getsockname()[1]}
+            script = RTC.format(host=ELSEWHERE, **ports)
+            await session._tab.control.send("Runtime.evaluate", {"expression": script})
+            told = await until(lambda: _arrived(udp), HIDDEN_SECONDS if policed else 5)
+            called = await until(lambda: _called(tcp), HIDDEN_SECONDS if policed else 5)
+            linked = await session._tab.page.title() == "over UDP" if policed else await _linked(session)
+            assert (told, called, linked) == (not policed, not policed, not policed)
+            await passed(session, {"act": "open", "url": f"http://{SHOP}/"})
+
+    run(body())
+
+
+async def _linked(session: PlaywrightSession) -> bool:
+    async with asyncio.timeout(5):
+        while await session._tab.page.title() != "over UDP":
+            await asyncio.sleep(0.02)
+    return True
+
+
+def _arrived(udp: socket.socket) -> bool:
+    try:
+        return bool(udp.recv(2000))
+    except BlockingIOError:
+        return False
+
+
+def _called(tcp: socket.socket) -> bool:
+    try:
+        tcp.accept()[0].close()
+    except BlockingIOError:
+        return False
+    return True

@@ -173,7 +173,7 @@ class Live:
     async def page(self, function: str, selector: str | None, name: str | None) -> Any:
         return await self.session.read(function, selector, name, 5)
 
-    def memory(self) -> Mapping[str, Any]:
+    async def memory(self) -> Mapping[str, Any]:
         return MEMORY
 
     async def channel(self, name: str) -> Any:
@@ -269,10 +269,14 @@ def test_behind_shadow_roots_only_what_cannot_change_is_decided(run: Run[Any], s
         "Object.defineProperty(HTMLElement.prototype, 'innerText', {get() { throw new Error('no') }})",
     ],
 )
-def test_a_page_that_has_replaced_what_it_is_read_by_is_not_recorded(run: Run[Any], stage: Stage, script: str) -> None:
+def test_a_page_that_has_replaced_what_it_could_be_read_by_is_recorded_as_it_is(
+    run: Run[Any], stage: Stage, script: str
+) -> None:
     async def state() -> Any:
         session = await stage.at()
         await session._tab.page.evaluate(f"() => {{ {script} }}")
         return (await session.evidence(Capture(screenshot=False, logs=False), stage.folder)).extra["page"]
 
-    assert isinstance(run(state()), str)
+    recorded = run(state())
+    assert recorded["whole"] is True
+    assert any(node[1:2] == ["p"] and node[2].get("id") == "out" for node in recorded["nodes"])

@@ -134,6 +134,7 @@ def test_a_typed_password_is_remembered_by_its_page(
         ("#colour", {"value": "g"}, ["g"]),
         ("#colour", {"label": "Green"}, ["g"]),
         ("#colour", {"index": 1}, ["g"]),
+        ("#crossed", "1", ["1"]),
         ("#crossed", {"value": "1"}, ["1"]),
         ("#crossed", {"label": "1"}, ["2"]),
         ("#many", ["a", "C"], ["a", "c"]),

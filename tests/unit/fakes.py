@@ -16,8 +16,8 @@ from harness.compile import compile_plan
 from harness.engine import run_task
 from harness.events import Event
 from harness.failure import Failed, Failure, Outcome, Passed
-from harness.ports import Evidence, Kept, Observation, Ports, Snapshot, Stage
-from harness.record import MetFault, TaskResult
+from harness.ports import ConsoleLine, Evidence, Kept, Observation, Ports, Snapshot, Stage
+from harness.record import MetFault, Sent, TaskResult
 from harness.recovery import Capture
 from harness.report import ErrorReport
 from harness.settings import Settings
@@ -45,6 +45,25 @@ class FakeClock:
 Reply = Outcome | Callable[[Any], Outcome]
 
 
+def sending(*sent: Sent, outcome: Outcome | None = None) -> Reply:
+    """A scripted act by which requests leave the page."""
+
+    def act(session: FakeSession) -> Outcome:
+        session.sending += sent
+        return outcome or Passed()
+
+    act.of_session = True  # type: ignore[attr-defined]
+    return act
+
+
+def post(url: str = "http://shop.local/order", *, page: bool = False) -> Sent:
+    return Sent("POST", url, page=page)
+
+
+def document(url: str, *, follows: bool = False) -> Sent:
+    return Sent("GET", url, page=True, follows=follows)
+
+
 @dataclass
 class FakeSession:
     """`script` holds the outcomes of successive acts; an `element_not_found` takes the patience it was given."""
@@ -66,12 +85,21 @@ class FakeSession:
     restoring: Any = ()
     """What `restore` answers: differences, or a Failure; of a list, one after the other."""
     saving: Failure | None = None
+    sending: list[Any] = field(default_factory=list)
+    """What leaves the pages: a list of Sent for each time that it is asked for."""
+    renewed_at: str | None = None
+    barred: list[str | None] = field(default_factory=list)
+    """Why an address must not be asked for again, at each renewal."""
+
+    def take_sent(self) -> tuple[Any, ...]:
+        taken, self.sending = tuple(self.sending), []
+        return taken
 
     async def perform(self, step: Any, within: float, patience: float) -> Outcome:
         self.acts.append((self.clock.time, step, within, patience))
         reply = self.script.pop(0) if self.script else Passed()
         if callable(reply):
-            reply = reply(step)
+            reply = reply(self if hasattr(reply, "of_session") else step)
         if isinstance(reply, Failure):
             self.clock.time += patience if reply.code == "ELEMENT_NOT_FOUND" else 0
             self.clock.time += within if reply.code == "STEP_TIMEOUT" else 0
@@ -99,15 +127,19 @@ class FakeSession:
         self.files = (*self.files, path)
         return path
 
-    async def renew(self, failure: Failure, within: float) -> Failure | None:
+    async def heard(self) -> tuple[Any, ...]:
+        return self.take_sent()
+
+    async def renew(self, failure: Failure, within: float, barred: str | None = None) -> Failure | None:
         self.renewed += 1
-        return None
+        self.barred.append(barred)
+        return Failure("OUTCOME_UNKNOWN", barred) if barred else None
 
     async def save(self, within: float) -> Any:
         if self.saving:
             raise Failed(self.saving)
         self.saved.append(self.clock.time)
-        return SimpleNamespace(url=self.url)
+        return SimpleNamespace(url=self.url, addresses=(self.url,))
 
     async def restore(self, saved: Any, within: float, *, restart: bool) -> tuple[str, ...] | Failure:
         self.restored.append((saved, restart))
@@ -122,7 +154,7 @@ class FakeSession:
 
     async def evidence(self, capture: Capture, folder: Path) -> Evidence:
         self.wanted = capture
-        return Evidence(folder, url=self.url, console=("[ERROR] boom",))
+        return Evidence(folder, url=self.url, console=(ConsoleLine(self.clock.wall(), "ERROR", "boom"),))
 
     async def close(self) -> None:
         self.closed = True
@@ -142,6 +174,9 @@ class FakeWorld:
 
     def remember(self, key: str, value: Any, source: str) -> None:
         self.entries_[key] = value
+
+    async def synchronize(self) -> None:
+        return
 
     def entries(self) -> dict[str, Any]:
         return {key: {"key": key, "value": value} for key, value in self.entries_.items()}

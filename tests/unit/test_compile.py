@@ -208,6 +208,9 @@ def test_recovery_can_be_turned_off(settings: dict[str, Any], environ: dict[str,
     assert isinstance(plan.rulebook, NoRecovery)
     assert list(plan.rulebook.remedies(Failure("NET_DNS", "m"), lambda: 0)) == [GiveUp("failed")]
     assert plan.rulebook.on_network_error.model_dump()["max_retries"] == 3
+    relaxed = {"enabled": True, "relaxed_success_criteria": ["url() == 'x'"]}
+    assert compiled({}, {}, fallback_plan=relaxed).relaxed
+    assert not compiled(settings, environ, fallback_plan=relaxed).relaxed
 
 
 def test_recovery_is_on_otherwise() -> None:

@@ -38,7 +38,7 @@ def test_output_that_cannot_be_said_takes_no_outcome_away(monkeypatch: pytest.Mo
     loop, stderr, spoken = LoopThread(), io.StringIO(), threading.Event()
     monkeypatch.setattr(lookahead, "reached", lambda _spec, _result: True)
     monkeypatch.setattr(sys, "stderr", stderr)
-    tasks = Lookahead(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play)), 2)
+    tasks = Lookahead(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play, slots=None)), 2)
     tasks.add((Job(name), partial(cast("Any", SimpleNamespace), spec=name)) for name in "AB")
     tasks.run("A", lambda _event: None)
     assert spoken.wait(30)
@@ -60,7 +60,7 @@ def test_one_that_breaks_off_takes_nothing_of_the_others_along(monkeypatch: pyte
 
     loop = LoopThread()
     monkeypatch.setattr(lookahead, "reached", lambda _spec, _result: True)
-    tasks = Lookahead(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play)), 4)
+    tasks = Lookahead(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play, slots=None)), 4)
     tasks.add((Job(name), partial(cast("Any", SimpleNamespace), spec=name)) for name in "ABCD")
     tasks.run("A", lambda _event: None)
     for begun in list(tasks._begun.values()):

@@ -27,6 +27,26 @@ SLIPS = {
         "tool.harness.browser_endpoint: 'http://a' (URL 1 of 1) is no browser endpoint: "
         "expected ws://HOST:PORT/PATH or wss://HOST/PATH"
     ),
+    "[tool.harness]\nisolation = 'worlds'": (
+        "tool.harness.isolation: Input should be 'world', 'reset' or 'none' (found: 'worlds')"
+    ),
+    "[tool.harness]\nreset = ['true']": (
+        "tool.harness.reset: belongs to `isolation = \"reset\"`, and here is no `isolation` (found: ['true'])"
+    ),
+    "[tool.harness]\nisolation = 'reset'\nparallel = true": (
+        'tool.harness.parallel: belongs to `isolation = "none"`, and here is isolation = "reset" (found: True)'
+    ),
+    "[tool.harness]\nisolation = 'reset'\nreset = 'reset.py'": (
+        'tool.harness.reset: must be a command, as in ["{python}", "reset.py"], or "module:callable" '
+        "(found: 'reset.py')"
+    ),
+    "[tool.harness]\nisolation = 'world'\nworld_header = 'User-Agent'": (
+        "tool.harness.world_header: is a header that the browser itself sends: choose another name, as X-Test-World "
+        "(found: 'User-Agent')"
+    ),
+    "[tool.harness]\nisolation = 'world'\nworld_header = 'X-W'\nworld_cookie = 'w'": (
+        "tool.harness.world_cookie: beside `world_header`: one of the two is enough (found: 'w')"
+    ),
 }
 """What stands in pyproject.toml -> what is said of it."""
 
@@ -43,3 +63,24 @@ def test_a_slip_is_one_clear_line(tmp_path: Path, text: str) -> None:
 def test_a_project_without_settings_has_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[tool.other]\nharness = 1\n", "utf-8")
     assert load_settings(tmp_path, browser={"headed": True}).browser.headed
+
+
+CHANNEL = "[tool.harness.channels.state]\nurl = 'http://a.test/'\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "shared"),
+    [
+        ("", False),
+        (CHANNEL, True),
+        (CHANNEL + "readonly = true", False),
+        ("[tool.harness.channels.rows]\nsqlite = 'a.db'\ntable = 't'", False),
+        ("[tool.harness]\nisolation = 'world'\n" + CHANNEL, False),
+        ("[tool.harness]\nisolation = 'reset'", True),
+        ("[tool.harness]\nisolation = 'none'", True),
+        ("[tool.harness]\nisolation = 'none'\nparallel = true\n" + CHANNEL, False),
+    ],
+)
+def test_whether_tasks_may_meet_each_others_state(tmp_path: Path, text: str, shared: bool) -> None:
+    (tmp_path / "pyproject.toml").write_text(text, "utf-8")
+    assert load_settings(tmp_path).shared_state == shared

@@ -23,7 +23,7 @@ T = TypeVar("T")
 STRIKE_SECONDS = 2.0
 """How long the browser may take to be struck, or healed; one that is slower, or gone, is left as it is."""
 _SHARED = (
-    "fault browser_kill: the browser at --browser-endpoint is shared with others, who would lose theirs; use a "
+    "fault browser_kill: the browser at --task-browser-endpoint is shared with others, who would lose theirs; use a "
     "`playwright run-server --unsafe`, which gives each run its own"
 )
 

@@ -11,8 +11,8 @@ from harness.failure import Failed, Failure
 from harness.ports import Heal, Strike
 
 REFUSED = (
-    "fault browser_stop: the browser is at --browser-endpoint, and a process elsewhere cannot be stopped from here; "
-    "run the task with a browser of this machine, or use `page_crash` or `browser_kill`"
+    "fault browser_stop: the browser is at --task-browser-endpoint, and a process elsewhere cannot be stopped from "
+    "here; run the task with a browser of this machine, or use `page_crash` or `browser_kill`"
 )
 
 

@@ -45,8 +45,8 @@
     row,
     text: row.textContent.toLowerCase(),
     is: (wanted) => !wanted || row.classList.contains(wanted)
-      || (wanted === "retried" && row.cells[4].textContent !== "")
-      || (wanted === "healed" && row.cells[6].textContent.startsWith("healed")),
+      || (wanted === "retried" && row.querySelector(".retries").textContent !== "")
+      || (wanted === "healed" && row.querySelector(".note").textContent.startsWith("healed")),
   }));
   const FIRST = 100;
   const more = find("#more");
@@ -80,7 +80,7 @@
       const down = head.getAttribute("aria-sort") === "ascending";
       for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const value = (row) => row.cells[head.cellIndex].textContent;
+      const value = (row) => row.cells[head.cellIndex].dataset.value ?? row.cells[head.cellIndex].textContent;
       const compare = head.dataset.sort === "number"
         ? (a, b) => (parseFloat(value(a)) || 0) - (parseFloat(value(b)) || 0)
         : (a, b) => value(a).localeCompare(value(b), "en", { numeric: true });

@@ -31,18 +31,19 @@ _RULES: tuple[Rule, ...] = (
     checkpoint_advice,
     idle_advice,
     promise_advice,
-    domain_advice,
     syntax_advice,
 )
 _OF_MEMORY: tuple[Rule, ...] = (memory_advice, precondition_advice)
 """Only of a task that begins with the memory of its own file."""
 
 
-def advice(loaded: Loaded, *, inner: bool = False) -> Iterator[Problem]:
+def advice(loaded: Loaded, *, inner: bool = False, virtual_hosts: tuple[str, ...] = ()) -> Iterator[Problem]:
     """Warnings, in the order of the file. They never keep a task from running.
 
-    `inner`: another task runs this one inside of itself, with its memory.
+    `inner`: the task does not begin with the memory of its own file alone, because another task runs it inside of
+    itself, or the system under test keeps the memory. `virtual_hosts` are those of the settings.
     """
     rules = _RULES if inner else (*_RULES, *_OF_MEMORY)
     found = [problem for rule in rules for problem in rule(loaded.spec, loaded.origin)]
+    found += domain_advice(loaded.spec, loaded.origin, virtual_hosts)
     yield from sorted(found, key=lambda each: (each.file != loaded.source, each.file, each.line or 0, each.column or 0))

@@ -123,7 +123,7 @@ class MemoryAlone:
     async def page(self, function: str, selector: str | None, name: str | None) -> Never:
         raise UnknownError(function, selector, name)
 
-    def memory(self) -> dict[str, Json]:
+    async def memory(self) -> dict[str, Json]:
         return self._entries
 
     async def channel(self, name: str) -> Never:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import Field, JsonValue
@@ -85,12 +86,25 @@ class DatabaseLocked(StepFault):
     """An SQLite file is locked by somebody else: nobody can write to it, nor read it unless it is in WAL mode."""
 
     kind: Literal["database_locked"] = "database_locked"
-    path: str = Field(min_length=1, max_length=1000, description="The file, inside the project's folder.")
+    path: str = Field(
+        min_length=1,
+        max_length=1000,
+        description="The file, inside the project's folder, or in that of a service: `{folder:SERVICE}/shop.sqlite3`.",
+    )
     seconds: float = Field(gt=0, le=LONGEST, description="How long, in seconds.")
 
     @property
     def target(self) -> str:
         return self.path
+
+
+_OF_SERVICE = re.compile(r"\{folder:([^{}]+)\}/(.+)", re.DOTALL)
+
+
+def of_service(path: str) -> tuple[str, str]:
+    """The service in whose folder a file lies, and its path there; both empty for a file of the project."""
+    match = _OF_SERVICE.fullmatch(path)
+    return (match[1], match[2]) if match else ("", "")
 
 
 class ClockMoved(StepFault):

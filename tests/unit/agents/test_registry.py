@@ -200,6 +200,7 @@ def test_an_agent_that_fails_five_times_in_a_row_is_not_asked_for_a_while(root: 
     assert sys.modules["registry_case"].Agent.asked == 5
     refused = asyncio.run(_proposal_of(registry))
     assert "Agent `mine` was not asked: circuit agent:mine is open after 5 failures in a row" in refused.message
+    assert refused.hint.startswith("The agent failed several times in a row and is not asked for a while")
     assert refused.details["last_error"] == "AGENT_FAILED"
     clock.time = 30
     assert asyncio.run(_proposal_of(registry)).code == "AGENT_FAILED"  # the probe

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from harness.browser import domains
 from harness.failure import Failed
+from harness.spec.hosts import Domains
 
 LABEL = st.from_regex(r"[a-z]([a-z0-9]{0,8})", fullmatch=True)
 
@@ -56,12 +57,12 @@ def test_what_is_refused(url: str, base: str | None) -> None:
     "allowed", [("a.test",), ("*.a.test",), ("http://a.test:80/x",), ("A.test",), ("b.test", "a.test:8080")]
 )
 def test_allowed(allowed: tuple[str, ...]) -> None:
-    domains.check("http://a.test/", allowed)
-    domains.check("http://A.TEST:99/", allowed)
-    domains.check("http://www.a.test/", allowed)
-    domains.check("about:blank", allowed)
+    domains.check("http://a.test/", Domains(allowed))
+    domains.check("http://A.TEST:99/", Domains(allowed))
+    domains.check("http://www.a.test/", Domains(allowed))
+    domains.check("about:blank", Domains(allowed))
     with pytest.raises(Failed) as raised:
-        domains.check("http://a.test.evil/", allowed)
+        domains.check("http://a.test.evil/", Domains(allowed))
     assert raised.value.failure.code == "POLICY_DOMAIN"
     assert "a.test.evil" in raised.value.failure.message
 
@@ -69,15 +70,15 @@ def test_allowed(allowed: tuple[str, ...]) -> None:
 @given(LABEL, LABEL)
 def test_a_host_that_only_ends_alike_is_another(one: str, two: str) -> None:
     with pytest.raises(Failed):
-        domains.check(f"http://{one}{two}.test/", (f"{two}.test",))
+        domains.check(f"http://{one}{two}.test/", Domains((f"{two}.test",)))
 
 
 def test_no_allowed_domains_allows_all() -> None:
-    domains.check("http://anything.test/", ())
+    domains.check("http://anything.test/", Domains())
 
 
 def test_bypass_names_hosts_and_what_is_below() -> None:
-    assert domains.bypass(("a.test", "*.b.test")) == "<-loopback>,a.test,*.a.test,b.test,*.b.test"
+    assert domains.bypass(Domains(("a.test", "*.b.test"))) == "<-loopback>,a.test,*.a.test,b.test,*.b.test"
 
 
 def test_resolver_rules_do_not_depend_on_order() -> None:

@@ -59,9 +59,9 @@ def test_a_version_that_differs_says_how_to_mend_it_at_either_end() -> None:
 
 
 def test_flags_that_were_not_taken() -> None:
-    failure = not_taken("ws://a", ["a window (--headed)", "--browser-executable"])
+    failure = not_taken("ws://a", ["a window (--headed)", "--task-browser-executable"])
     assert failure.code == UNFIT
-    assert "without a window (--headed), --browser-executable: start it with" in failure.message
+    assert "without a window (--headed), --task-browser-executable: start it with" in failure.message
     assert "run-server --unsafe" in failure.message
 
 

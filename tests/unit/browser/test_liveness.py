@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from harness.browser.call_log import CallLog
-from harness.browser.liveness import DYING_SECONDS, ENDING_SECONDS, PROMPT, dead, lost, performed, who_answers
+from harness.browser.liveness import DYING_SECONDS, ENDING_SECONDS, PROMPT, dead, hung, lost, performed, who_answers
 from harness.browser.scene import LOOK_SECONDS, OVERTIME, SHORTEST_LOOK, Scene
 from harness.failure import Effect
 from harness.resilience import Deadline
@@ -30,7 +30,8 @@ class World:
         self.page_after: float | None = 0.0
         self.browser_after: float | None = 0.0
         self.pages: list[str] = []
-        self.crashed, self.unanswered = False, None
+        self.pace = SimpleNamespace(floods=False, counts={})
+        self.crashed, self.asked, self.unanswered = False, False, None
         for name, value in changes.items():
             setattr(self, name, value)
 
@@ -44,6 +45,7 @@ class World:
         return after is not None and after <= seconds
 
     async def send(self, *_: Any) -> None:
+        self.asked = True
         if self.page_after is None:
             await asyncio.sleep(3600)
 
@@ -53,8 +55,8 @@ class World:
         )
         given = {"until": Deadline(0.0), "acts": True, **fields}
         control = SimpleNamespace(send=self.send)
-        parts = (page, self, self, control, lambda: self.clock.time < self.driver_ends, self.clock, False)
-        names = ("page", "watch", "chromium", "control", "driver_alive", "clock", "policed")
+        parts = (page, self, self, control, lambda: self.clock.time < self.driver_ends, self.clock)
+        names = ("page", "watch", "chromium", "control", "driver_alive", "clock")
         return Scene(**cast("dict[str, Any]", dict(zip(names, parts, strict=True)) | given))
 
 
@@ -133,6 +135,25 @@ def test_a_silent_page_is_excused_when_its_browser_answers_late(
 ) -> None:
     world = World(page_after=None, browser_after=browser_after)
     assert asyncio.run(who_answers(world.scene())) == answer
+
+
+def test_a_page_that_waits_for_a_server_is_not_waited_for() -> None:
+    """Each look at it would last to its end, long after the step's limit."""
+    world = World(page_after=None, unanswered=object())
+    assert asyncio.run(who_answers(world.scene())) == (True, True)
+    assert not world.asked
+
+
+def test_a_page_that_floods_its_browser_is_blamed_for_the_late_answer() -> None:
+    world = World(page_after=None, browser_after=PROMPT * OVERTIME + 0.05)
+    world.pace = SimpleNamespace(floods=True, counts={"requests": 400, "console lines": 7})
+    assert asyncio.run(who_answers(world.scene())) == (False, True)
+    failure = hung(world.scene(what="click #x", within=3.0), browser_answers=True)
+    assert failure.code == "PAGE_UNRESPONSIVE"
+    assert failure.message == (
+        "the page floods the browser (400 requests, 7 console lines in a second): click #x exceeded 3s"
+    )
+    assert failure.details["flood"] == {"requests": 400, "console lines": 7}
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from harness.browser.network import (
     status_failure,
 )
 from harness.failure import CATALOG, Effect
+from harness.spec.hosts import Domains
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 
@@ -29,7 +30,7 @@ NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
     [
         ("ERR_NAME_NOT_RESOLVED", "NET_DNS"),
         ("ERR_CONNECTION_REFUSED", "NET_CONNECTION_REFUSED"),
-        ("ERR_INVALID_CHUNKED_ENCODING", "NET_CONNECTION_RESET"),
+        ("ERR_INVALID_CHUNKED_ENCODING", "NET_PROTOCOL"),
         ("ERR_CERT_DATE_INVALID", "NET_TLS"),
         ("ERR_SSL_PROTOCOL_ERROR", "NET_TLS"),
         ("ERR_BLOCKED_BY_CLIENT", "NET_BLOCKED"),
@@ -49,7 +50,7 @@ def test_code_of_net_errors(error: str, code: str) -> None:
 
 
 def test_the_closed_proxy_means_policy() -> None:
-    failure = net_failure("ERR_PROXY_CONNECTION_FAILED", "http://evil.test/x", policed=True)
+    failure = net_failure("ERR_PROXY_CONNECTION_FAILED", "http://evil.test/x", Domains(("good.test",)))
     assert (failure.code, failure.effect) == ("POLICY_DOMAIN", Effect.NONE)
     assert failure.message == ("evil.test is outside of the task's allowed_domains: http://evil.test/x was not opened")
     assert failure.details == {
@@ -80,7 +81,7 @@ def test_net_error_is_found_in_any_text() -> None:
         ("self-signed certificate", "NET_TLS", Effect.NONE),
         ("connect EHOSTUNREACH 10.0.0.1:80", "NET_UNREACHABLE", Effect.NONE),
         ("Parse Error: Expected HTTP/", "NET_PROTOCOL", Effect.POSSIBLE),
-        ("Parse Error: Invalid character in chunk size", "NET_CONNECTION_RESET", Effect.POSSIBLE),
+        ("Parse Error: Invalid character in chunk size", "NET_PROTOCOL", Effect.POSSIBLE),
         ("failed to decompress 'gzip' encoding", "NET_PROTOCOL", Effect.POSSIBLE),
         ("Invalid URL", "INVALID_INPUT", Effect.NONE),
         ("something new", "NET_FAILED", Effect.POSSIBLE),
@@ -89,6 +90,33 @@ def test_net_error_is_found_in_any_text() -> None:
 def test_api_failures(text: str, code: str, effect: Effect) -> None:
     failure = api_failure(text, "http://a/")
     assert (failure.code, failure.effect) == (code, effect)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "hint"),
+    [
+        ("ERR_CERT_DATE_INVALID", "expired_or_not_yet_valid", "Renew the certificate of shop.local"),
+        ("ERR_CERT_AUTHORITY_INVALID", "unknown_issuer", "whole chain"),
+        ("ERR_CERT_COMMON_NAME_INVALID", "wrong_host", "other names than shop.local"),
+        ("ERR_CERT_REVOKED", "revoked", "revoked the certificate of shop.local"),
+        ("ERR_SSL_PINNED_KEY_NOT_IN_CERT_CHAIN", "not_pinned", "pinned"),
+        ("ERR_CERT_WEAK_SIGNATURE_ALGORITHM", "weak_certificate", "too weak"),
+        ("ERR_CERT_INVALID", "certificate_not_accepted", "Mend the certificate"),
+        ("ERR_SSL_VERSION_OR_CIPHER_MISMATCH", "no_common_protocol", "TLS 1.2"),
+        ("ERR_SSL_PROTOCOL_ERROR", "no_tls", "use http://"),
+        ("certificate has expired", "expired_or_not_yet_valid", "Renew"),
+        ("self-signed certificate", "unknown_issuer", "whole chain"),
+        ("unable to verify the first certificate", "unknown_issuer", "whole chain"),
+        ("Hostname/IP does not match certificate's altnames", "wrong_host", "other names"),
+        ("write EPROTO ... wrong version number", "no_tls", "use http://"),
+    ],
+)
+def test_what_is_wrong_with_tls_and_what_to_do(error: str, reason: str, hint: str) -> None:
+    url = "https://shop.local:8443/cart"
+    failure = net_failure(error, url) if error.startswith("ERR_") else api_failure(error, url)
+    assert failure.code == "NET_TLS"
+    assert failure.details["tls"] == {"reason": reason, "host": "shop.local", "suggested_action": failure.hint}
+    assert hint in failure.hint
 
 
 @pytest.mark.parametrize(

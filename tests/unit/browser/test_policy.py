@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from harness.browser.exchange import Exchange
-from harness.browser.policy import allows, refused_hosts, strayed
+from harness.browser.policy import refused_hosts, strayed
 from harness.browser.watch import Line
+from harness.spec.hosts import Domains
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PAGE = "http://shop.local/"
@@ -31,8 +32,8 @@ def asked(url: str, error: str | None = None) -> Exchange:
     ],
 )
 def test_allows(url: str, wanted: bool) -> None:
-    assert allows(url, ("https://*.shop.local/x",)) is wanted
-    assert allows(url, ())
+    assert Domains(("https://*.shop.local/x",)).allows(url) is wanted
+    assert Domains().allows(url)
 
 
 def test_refused_hosts_are_those_of_the_page() -> None:
@@ -46,9 +47,13 @@ def test_refused_hosts_are_those_of_the_page() -> None:
         asked("http://shop.local/x", REFUSED),
     ]
     allowed = ("shop.local",)
-    assert refused_hosts(exchanges, (), PAGE, allowed) == ("a.test", "b.test")
-    assert refused_hosts(exchanges, (), "http://shop.local/renamed", allowed) == ("a.test", "b.test", "earlier.test")
-    assert refused_hosts(exchanges, (), PAGE, ()) == ()
+    assert refused_hosts(exchanges, (), PAGE, Domains(allowed)) == ("a.test", "b.test")
+    assert refused_hosts(exchanges, (), "http://shop.local/renamed", Domains(allowed)) == (
+        "a.test",
+        "b.test",
+        "earlier.test",
+    )
+    assert refused_hosts(exchanges, (), PAGE, Domains()) == ()
 
 
 def test_refused_sockets_are_told_by_the_console() -> None:
@@ -57,11 +62,11 @@ def test_refused_sockets_are_told_by_the_console() -> None:
         Line("ERROR", "WebSocket connection to 'ws://down.test/' failed: net::ERR_CONNECTION_REFUSED"),
         Line("LOG", f"http://talk.test/ {REFUSED}"),
     ]
-    assert refused_hosts((), lines, PAGE, ("shop.local",)) == ("evil.test",)
+    assert refused_hosts((), lines, PAGE, Domains(("shop.local",))) == ("evil.test",)
 
 
 def test_strayed() -> None:
     good, bad = asked(PAGE), asked("http://evil.test/")
-    assert strayed([good, bad], ("shop.local",)) is bad
-    assert strayed([good], ("shop.local",)) is None
-    assert strayed([good, bad], ()) is None
+    assert strayed([good, bad], Domains(("shop.local",))) is bad
+    assert strayed([good], Domains(("shop.local",))) is None
+    assert strayed([good, bad], Domains()) is None

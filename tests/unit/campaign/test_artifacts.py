@@ -23,7 +23,7 @@ def kept(folder: Path, **changed: dict[str, Any]) -> Path:
 
 
 def test_all_is_there(tmp_path: Path) -> None:
-    why = {"status": "skipped", "reason": "strategy"}
+    why = {"status": "skipped", "reason": "`capture: none`"}
     assert missing_artifacts(kept(tmp_path, screenshot=why)) == ()
 
 

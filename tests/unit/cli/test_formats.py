@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.cli.checking import Checked
-from harness.cli.formats import annotation, counts
+from harness.cli.formats import Format, annotation, counts, show
 from harness.spec.problems import Problem
 
 
@@ -34,3 +36,18 @@ def test_a_file_with_several_errors_counts_once() -> None:
     assert counts(Checked(("a", "b"), (), problems)) == {
         "files": 2, "loaded": 0, "with_errors": 1, "errors": 2, "warnings": 1,
     }  # fmt: skip
+
+
+def test_errors_come_last_and_the_same_warning_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [f"t{number}" for number in range(6)]
+    own = [Problem(file, 2, 3, "meta", "unknown key `meta`", hint="drop it", severity="warning") for file in files]
+    errors = [Problem(file, 1, 1, "steps", "no steps") for file in files[:2]]
+    show(Checked(tuple(files), (), (errors[0], *own, errors[1])), Format.TEXT)
+    assert capsys.readouterr().out.splitlines() == [
+        "warning: t0:2:3: meta: unknown key `meta`",
+        "  hint: drop it",
+        "  5 times more: t1:2:3, t2:2:3, t3:2:3 and 2 more",
+        "error: t0:1:1: steps: no steps",
+        "error: t1:1:1: steps: no steps",
+        "6 task files, 0 load, 2 with errors, 6 warnings",
+    ]

@@ -44,7 +44,7 @@ def test_list(root: Path) -> None:
     columns = "run began ended seconds passed failed not judged skipped flaky healed retries commit"
     assert " ".join(head.split()) == columns
     assert newest.split()[0] == "20251116T090000-4711"
-    assert newest.split()[3:] == ["finished", "90.0", "7", "10", "0", "1", "1", "1", "13", "66beb88d9b", "main"]
+    assert newest.split()[3:] == ["finished", "90.0", "7", "10", "0", "1", "1", "1", "14", "66beb88d9b", "main"]
     assert told(root) == told(root, "list")
     assert len(told(root, "--limit", "3").splitlines()) == 4
 

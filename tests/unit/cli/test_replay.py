@@ -16,7 +16,9 @@ from harness.cli.open_trace import has_desktop, has_display
 from harness.cli.replay import _Pause
 from harness.cli.replayed import foreign_hosts, left_out, place, plan_of, shown, stop_index, writes
 from harness.plan import Plan
-from harness.settings import ServiceSettings, Settings
+from harness.reporting.redaction import Redactor
+from harness.service_settings import ServiceSettings
+from harness.settings import Settings
 from tests.unit.cli.test_show import keep
 
 TASK = """task_id: T-1
@@ -133,7 +135,7 @@ def test_a_person_may_look_until_enter_the_end_or_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], person: io.StringIO
 ) -> None:
     monkeypatch.setattr(sys, "stdin", person)
-    _Pause(headed=True, place="step 3")("http://shop.local/\x1b[2J")
+    _Pause(headed=True, place="step 3", redactor=Redactor())("http://shop.local/\x1b[2J")
     lines = capsys.readouterr().err.splitlines()
     assert lines[:2] == [
         "stopped before step 3, at http://shop.local/ [2J",
@@ -145,7 +147,7 @@ def test_without_a_window_nobody_is_waited_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Impatient())
-    _Pause(headed=False, place="step 3")("")
+    _Pause(headed=False, place="step 3", redactor=Redactor())("")
     assert capsys.readouterr().err == "stopped before step 3, at no page\n"
 
 

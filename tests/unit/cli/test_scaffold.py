@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.demo_settings import settings_text, usual_ports
+from harness.cli.demo_settings import free_ports, settings_text
+from harness.cli.new import _isolated
 from harness.cli.scaffold import demo_task, site_task
 from harness.demo.sites import HOSTS
 from harness.settings import Settings
@@ -38,11 +39,27 @@ def test_a_file_name_is_no_pattern() -> None:
 
 
 def test_the_settings_are_those_of_the_demo_sites() -> None:
-    table = tomllib.loads(settings_text(usual_ports()))["tool"]["harness"]
+    table = tomllib.loads(settings_text(free_ports()))["tool"]["harness"]
     settings = Settings.model_validate(table)
     assert list(settings.services["demo"].hosts) == list(HOSTS)
-    assert list(settings.services["demo"].hosts.values()) == list(range(8470, 8470 + len(HOSTS)))
+    assert set(settings.services["demo"].declared.values()) == {"auto"}, "each run starts its own"
     assert settings.channels["env"].clock == "world.now"
+
+
+@pytest.mark.parametrize(
+    ("before", "added"),
+    [
+        ("[tool.harness]  # ours\nheal = false\n", True),
+        ("[tool.harness]\nisolation = 'reset'\n", False),
+        ("[tool.harness]\n\n[tool.harness.channels.mine]\nfile = 'a.json'\n", False),
+        ("[tool.other]\n", False),
+    ],
+)
+def test_the_isolation_of_the_demo_sites_goes_into_a_table_that_is_there(before: str, added: bool) -> None:
+    """Never over what the project declares, nor where a channel of its own may know of no worlds."""
+    after = _isolated(before)
+    assert (after != before) == added
+    assert not added or tomllib.loads(after)["tool"]["harness"] == {"isolation": "world", "heal": False}
 
 
 def test_a_channel_that_is_there_is_left_out() -> None:

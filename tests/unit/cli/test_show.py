@@ -70,7 +70,7 @@ def keep(folder: Path, **report: Any) -> Path:
 def test_everything_that_is_known_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     lines = page(read_kept(keep(tmp_path / "errors" / "T-1")), 100).splitlines()
-    assert lines[0] == "T-1 failed: ASSERTION_FAILED (assertion_failed) at step 1 (of 0-2)"
+    assert lines[0] == "T-1 failed: ASSERTION_FAILED at step 1 (of 0-2)"
     assert lines[1] == "  tasks/t.task.yaml"
     assert lines[2].endswith("run run-7: 1 of 3 steps done in 7.2 s, 1 retry")
     assert lines[3:] == [
@@ -269,3 +269,11 @@ def test_open_takes_what_failed_last_when_nothing_is_named(tmp_path: Path, monke
     found = CliRunner().invoke(app, ["open"])
     assert (found.exit_code, "errors/A has no trace.zip" in found.stderr) == (1, True)
     assert "ASSERTION_FAILED" in CliRunner().invoke(app, ["show", "last"]).stdout
+
+
+def test_the_full_trace_of_a_second_run_is_listed(tmp_path: Path) -> None:
+    folder = keep(tmp_path / "errors" / "T-1")
+    retrace = {"trace": "trace_full.zip", "passed": False, "final_state": "failed", "code": "ELEMENT_NOT_FOUND"}
+    (folder / "manifest.json").write_text(json.dumps({**MANIFEST, "retrace": retrace}), "utf-8")
+    text = page(read_kept(folder), 100)
+    assert "trace_full.zip         the full trace of a second run (--task-retrace), which failed with ELEMENT" in text

@@ -53,7 +53,7 @@ class World:
         found = self.pages.get(key, {"exists": False, "visible": False, "count": 0}.get(function))
         return found(self.clock.now()) if callable(found) else found
 
-    def memory(self) -> Mapping[str, Json]:
+    async def memory(self) -> Mapping[str, Json]:
         self.asked.append(("memory",))
         return self.entries
 

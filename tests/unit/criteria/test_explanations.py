@@ -27,6 +27,7 @@ def test_a_comparison(shop: World) -> None:
         actual="30.99",
         diff="- 30.98\n+ 30.99",
         message="text('#total') is '30.99', expected '30.98'",
+        plain=True,
     )
 
 

@@ -188,6 +188,18 @@ def test_an_unknown_operator_is_refused() -> None:
         compare("=", 1, 1)
 
 
+def test_a_no_break_space_reads_as_a_space() -> None:
+    for space in "\u00a0\u202f\u2007":
+        priced = f"24,99{space}€"
+        assert compare("==", priced, "24,99 €")
+        assert compare("==", "24,99 €", priced)
+        assert compare("==", [priced], ["24,99 €"])
+        assert compare("includes", f"now {priced}", "99 €")
+        assert compare("matches", priced, r"^\d+,99 €$")
+        assert not compare("==", priced, "24,99€")
+        assert fold(f"{space}{priced} {space}") == "24,99 €"
+
+
 def test_fold() -> None:
     assert fold("  a\n\t b\u00a0c ") == "a b c"
 

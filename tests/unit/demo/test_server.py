@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.demo.server import PortTakenError, bind
+from harness.demo.server import PortTakenError, bind, ports_from
 
 ROOT = Path(__file__).parents[3]
 COMMAND = (sys.executable, "-m", "harness.demo")
@@ -70,11 +70,11 @@ def test_an_unusable_state_file_is_told_in_one_line(tmp_path: Path) -> None:
 
 
 def test_a_refused_bind_leaves_no_listener_behind() -> None:
-    first = bind(0)
+    first = bind(ports_from(0))
     base = min(listener.getsockname()[1] for listener in first.values())
     for listener in first.values():
         listener.close()
     with socket.create_server(("127.0.0.1", base + 1)):
         with pytest.raises(PortTakenError, match=r"shop\.local"):
-            bind(base)
+            bind(ports_from(base))
         socket.create_server(("127.0.0.1", base)).close()

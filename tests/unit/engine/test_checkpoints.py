@@ -10,7 +10,7 @@ import pytest
 
 from harness.failure import Effect, Failure, Passed
 from harness.record import TaskResult
-from tests.unit.fakes import Theatre
+from tests.unit.fakes import Theatre, document, post, sending
 
 LATE = Failure("STEP_TIMEOUT", "too late")
 LATE_AND_UNSURE = Failure("STEP_TIMEOUT", "too late", effect=Effect.POSSIBLE)
@@ -423,13 +423,10 @@ def test_a_browser_that_is_lost_at_the_end_of_the_time_is_not_started_again() ->
     assert (result.failure.code, result.failure.message) == ("BROWSER_CRASHED", "gone; no time left to go back")
 
 
-POSTED = Passed({"method": "POST"})
-
-
 @pytest.mark.parametrize(("effect", "acted"), [(None, 3), ("idempotent", 5)])
 def test_a_click_that_posted_is_a_write_unless_its_file_says_otherwise(effect: str | None, acted: int) -> None:
     theatre = Theatre()
-    theatre.session.script = [Passed(), POSTED, LATE]
+    theatre.session.script = [Passed(), sending(post()), LATE]
     declared = {"effect": effect} if effect else {}
     result = play(theatre, checkpoints=[1], steps=[click("#a"), click("#b", **declared), click("#c")])
     assert len(theatre.session.acts) == acted
@@ -439,9 +436,10 @@ def test_a_click_that_posted_is_a_write_unless_its_file_says_otherwise(effect: s
 def test_a_page_that_a_write_opened_is_not_asked_for_again() -> None:
     theatre = Theatre()
     theatre.world.whole = True
-    theatre.session.script = [Passed(), LATE]
+    theatre.session.script = [sending(document("http://shop.local/")), LATE]
     first = {"act": "open", "url": "http://shop.local/", "effect": "write"}
     result = play(theatre, checkpoints=[1], steps=[first, click("#c")])
     assert len(theatre.session.acts) == 2
     assert result.failure is not None
-    assert "step 0 opened its page, and is a write" in result.failure.message
+    assert result.failure.code == "OUTCOME_UNKNOWN"
+    assert "http://shop.local/ came of step 0 (open http://shop.local/), a write" in result.failure.message

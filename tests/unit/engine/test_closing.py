@@ -11,8 +11,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.events import TaskEnded
-from harness.failure import Failure
+from harness.failure import Failed, Failure
 from harness.record import MetFault
+from harness.recovery import NOTHING
 from harness.spec.faults import Fault
 from tests.unit.fakes import FakeInjector, Theatre
 
@@ -162,3 +163,31 @@ def test_a_task_without_a_folder_for_its_files_fails_and_says_why(monkeypatch: p
     assert (report.code, evidence.folder.exists()) == ("ARTIFACTS_UNWRITABLE", False)
     assert result.artifacts is not None
     assert theatre.session.acts == []
+
+
+def test_a_task_that_never_had_a_page_says_so_and_not_that_a_strategy_left_it_out() -> None:
+    theatre = Theatre()
+
+    async def refuses(*_: Any) -> Any:
+        raise Failed(Failure("SERVICE_DOWN", "it is down"))
+
+    theatre.stage = refuses
+    asyncio.run(theatre.play())
+    [(_, _, evidence, state)] = theatre.archive.kept
+    assert (evidence.why, state.why) == ("the task ended before it had a page", "the task had not begun")
+
+
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        ({"capture": "none"}, "`capture: none`"),
+        ({"on_element_not_found": {"strategy": "abort", "capture": "none"}}, "`capture: none`"),
+    ],
+)
+def test_a_task_that_wants_no_evidence_is_not_asked_for_it(rules: dict[str, Any], why: str) -> None:
+    theatre = Theatre()
+    theatre.session.script = [GONE]
+    asyncio.run(theatre.play(error_recovery=rules))
+    [(_, _, _, state)] = theatre.archive.kept
+    assert theatre.session.wanted == NOTHING
+    assert (state.memory, state.environment, state.why) == (None, None, why)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from harness.failure import Effect, Failed, Failure, Passed
 from harness.record import TaskResult
-from tests.unit.fakes import Theatre
+from harness.spec.task import TaskSpec
+from tests.unit.fakes import Theatre, document, post, sending
 
 SENT = {"url": "http://shop.local/pay", "method": "POST"}
 MUTE = Failure("NET_TIMEOUT", "no answer", details=SENT, effect=Effect.POSSIBLE)
@@ -115,3 +117,171 @@ def test_an_act_that_was_done_is_not_done_again_because_its_memory_could_not_be_
     assert result.ok
     assert [done.act for _, done, *_ in theatre.session.acts] == ["click", "wait"]
     assert result.memory == {"n": 3}
+
+
+OPEN: dict[str, Any] = {"act": "open", "url": "http://shop.local/order", "effect": "write"}
+RETRY = {"on_network_error": {"strategy": "retry", "max_retries": 3, "retry_delay_ms": 1}}
+
+
+def answered(status: int, code_: str, effect: Effect = Effect.NONE) -> Failure:
+    return Failure(code_, f"HTTP {status}", details={"url": OPEN["url"], "status": status}, effect=effect)
+
+
+@pytest.mark.parametrize(
+    ("status", "code_"),
+    [(408, "HTTP_TIMEOUT"), (429, "HTTP_RATE_LIMITED"), (500, "HTTP_SERVER_ERROR"), (503, "HTTP_UNAVAILABLE")],
+)
+@pytest.mark.parametrize("act", ["open", "api", "click"])
+def test_only_a_declared_status_says_that_nothing_was_done(act: str, status: int, code_: str) -> None:
+    done = Effect.NONE if act == "open" else Effect.DONE
+    step = {
+        "open": OPEN,
+        "api": {"act": "api", "method": "POST", "url": OPEN["url"]},
+        "click": {"act": "click", "selector": "#order", "effect": "write"},
+    }[act]
+    theatre = Theatre()
+    theatre.session.script = [answered(status, code_, done)] * 2
+    result = play(theatre, steps=[step], error_recovery=RETRY)
+    assert (code(result), len(theatre.session.acts)) == ("OUTCOME_UNKNOWN", 1)
+    assert result.failure is not None
+    assert result.failure.details["last_code"] == code_
+    theatre = Theatre()
+    theatre.session.script = [answered(status, code_, done)] * 2
+    result = play(theatre, steps=[{**step, "safe_statuses": [status]}], error_recovery=RETRY)
+    assert (result.final_state, len(theatre.session.acts)) == ("completed", 3)
+
+
+def test_done_when_outweighs_an_answer_that_says_nothing() -> None:
+    theatre = Theatre()
+    theatre.session.script = [answered(429, "HTTP_RATE_LIMITED")] * 2
+    result = play(theatre, steps=[{**OPEN, "done_when": PAID}], error_recovery=RETRY)
+    assert (result.final_state, len(theatre.session.acts)) == ("completed", 3)
+
+
+def test_a_page_that_is_only_read_is_asked_for_again_whatever_it_answered() -> None:
+    theatre = Theatre()
+    theatre.session.script = [answered(429, "HTTP_RATE_LIMITED")] * 2
+    result = play(theatre, steps=[{"act": "open", "url": OPEN["url"]}], error_recovery=RETRY)
+    assert (result.final_state, len(theatre.session.acts)) == ("completed", 3)
+
+
+REDIRECT = Failure("NET_TIMEOUT", "no answer", details={"url": "http://shop.local/thanks"}, effect=Effect.DONE)
+"""Of the GET to which an order was redirected."""
+
+
+@pytest.mark.parametrize(("effect", "acted"), [(None, 1), ("idempotent", 2)])
+def test_a_click_whose_post_left_and_whose_redirect_broke_off_is_not_done_again(effect: str | None, acted: int) -> None:
+    theatre = Theatre()
+    theatre.session.script = [
+        sending(post(page=True), document(REDIRECT.details["url"], follows=True), outcome=REDIRECT)
+    ]
+    step = {"act": "click", "selector": "#order"} | ({"effect": effect} if effect else {})
+    result = play(theatre, steps=[step], error_recovery=RETRY)
+    assert len(theatre.session.acts) == acted
+    assert code(result) == ("OUTCOME_UNKNOWN" if acted == 1 else None)
+    if acted == 1:
+        assert "sent POST http://shop.local/order" in str(result.failure and result.failure.message)
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_done_when_decides_over_a_click_that_was_seen_to_write(done: bool) -> None:
+    theatre = Theatre()
+    theatre.world.environment = {"order": "O-1"} if done else {}
+    late = Failure("NET_TIMEOUT", "no answer", details={"url": "http://shop.local/thanks"}, effect=Effect.DONE)
+    theatre.session.script = [sending(post(), outcome=late)]
+    result = play(theatre, steps=[{"act": "click", "selector": "#order", "done_when": PAID}], error_recovery=RETRY)
+    assert result.ok
+    assert [step.act for _, step, *_ in theatre.session.acts] == ["click"] * (1 if done else 2)
+
+
+def test_what_leaves_while_a_step_only_looks_is_the_doing_of_the_act_before() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Passed(), sending(post(), outcome=LATE)]
+    steps = [{"act": "click", "selector": "#order"}, {"act": "wait", "selector": "#done"}]
+    result = play(theatre, steps=steps, checkpoints=[0], error_recovery=BACK)
+    assert (code(result), len(theatre.session.acts)) == ("STEP_TIMEOUT", 2)
+    assert "step 0 is a write without `done_when`" in str(result.failure and result.failure.message)
+    assert "it sent POST http://shop.local/order; `effect: idempotent` would" in str(result.failure)
+
+
+def test_what_leaves_while_an_element_is_missing_is_not_the_doing_of_this_step() -> None:
+    theatre = Theatre()
+    missing = Failure("ELEMENT_NOT_FOUND", "no #b", "#b")
+    theatre.session.script = [Passed(), sending(post(), outcome=missing)]
+    steps = [{"act": "click", "selector": "#a"}, {"act": "click", "selector": "#b"}]
+    result = play(theatre, steps=steps, error_recovery={"on_element_not_found": {"fallback_selectors": {"#b": ["#c"]}}})
+    assert result.ok
+    assert [record.wrote for record in result.history] == [True, False]
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_done_when_decides_whether_an_address_that_a_write_produced_is_asked_for_again(done: bool) -> None:
+    theatre = Theatre()
+    theatre.world.environment = {"order": "O-1"} if done else {}
+    theatre.session.url = "http://shop.local/thanks"
+    theatre.session.script = [sending(document(OPEN["url"]), document("http://shop.local/thanks")), LATE]
+    steps = [{**OPEN, "done_when": PAID}, {"act": "wait", "selector": "#x"}]
+    result = play(theatre, steps=steps, checkpoints=[1], error_recovery=BACK)
+    assert len(theatre.session.restored) == (not done)
+    assert code(result) == ("OUTCOME_UNKNOWN" if done else None)
+
+
+def test_what_follows_a_form_by_redirect_may_be_asked_for_again() -> None:
+    theatre = Theatre()
+    theatre.session.url = "http://shop.local/thanks"
+    theatre.session.script = [sending(post(page=True), document("http://shop.local/thanks", follows=True)), LATE]
+    result = play(theatre, steps=[SUBMIT, {"act": "wait", "selector": "#x"}], checkpoints=[1], error_recovery=BACK)
+    assert (code(result), len(theatre.session.restored)) == (None, 1)
+
+
+def test_a_page_that_the_task_has_asked_for_by_itself_may_be_asked_for_again() -> None:
+    theatre = Theatre()
+    cart = "http://shop.local/cart"
+    theatre.session.url = cart
+    add = sending(document("http://shop.local/add?id=5"), document(cart))
+    theatre.session.script = [sending(document(cart)), add, LATE]
+    steps = [
+        {"act": "open", "url": cart},
+        {"act": "click", "selector": "#add", "effect": "write"},
+        {"act": "wait", "selector": "#x"},
+    ]
+    result = play(theatre, steps=steps, checkpoints=[2], error_recovery=BACK)
+    assert (code(result), len(theatre.session.restored)) == (None, 1)
+
+
+def test_a_page_that_crashed_is_not_opened_again_at_the_address_of_a_write() -> None:
+    theatre = Theatre()
+    theatre.session.renewed_at = OPEN["url"]
+    crash = Failure("PAGE_CRASHED", "crashed", tainted=True)
+    theatre.session.script = [sending(document(OPEN["url"])), crash]
+    result = play(theatre, steps=[OPEN, {"act": "click", "selector": "#b"}], error_recovery={})
+    assert (code(result), theatre.session.renewed) == ("OUTCOME_UNKNOWN", 1)
+    assert "http://shop.local/order came of step 0" in str(theatre.session.barred)
+
+
+def test_what_the_browser_sent_twice_by_itself_is_a_warning() -> None:
+    theatre = Theatre()
+    again = post("http://shop.local/pay", page=True)
+    again.twice = True
+    theatre.session.script = [sending(again)]
+    result = play(theatre, steps=[SUBMIT])
+    (warning,) = result.warnings
+    assert (warning.type, warning.step_index) == ("request_sent_twice", 0)
+    assert (warning.details["method"], warning.details["url"]) == ("POST", "http://shop.local/pay")
+
+
+@pytest.mark.parametrize(
+    ("step", "refused"),
+    [
+        ({"act": "open", "url": "http://shop.local/"}, True),
+        ({"act": "click", "selector": "#a", "effect": "idempotent"}, True),
+        ({"act": "api", "url": "http://shop.local/"}, True),
+        ({"act": "click", "selector": "#a"}, False),
+        (OPEN, False),
+    ],
+)
+def test_safe_statuses_are_refused_where_nothing_is_written(step: dict[str, Any], refused: bool) -> None:
+    document = {"task_id": "T-1", "goal": "g", "steps": [{**step, "safe_statuses": [503]}]}
+    expected = pytest.raises(ValueError, match="say `effect: write`") if refused else nullcontext()
+    with expected:
+        TaskSpec.model_validate(document)

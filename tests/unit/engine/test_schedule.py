@@ -142,3 +142,57 @@ def test_every_job_that_can_begin_does_and_rules_hold(jobs: list[Job], limit: in
             assert schedule.running, f"{job.name} is waited for, and nothing runs"
             end_one()
     assert len(order) == len(set(order))
+
+
+def test_where_a_state_is_shared_there_are_only_so_many_slots() -> None:
+    schedule = Schedule.of([Job("a"), Job("b"), Job("c")], slots=2)
+    assert started(schedule) == ["a", "b"]
+    schedule.end("a", True)
+    assert started(schedule) == ["c"]
+
+
+def test_an_episode_keeps_its_slot_between_its_jobs() -> None:
+    jobs = [Job("a", episode="E"), Job("b", episode="E", wants=frozenset({"c"})), Job("c"), Job("d")]
+    schedule = Schedule.of(jobs, slots=2)
+    assert started(schedule) == ["a", "c"]
+    schedule.end("a", True)
+    assert started(schedule) == [], "d would take the slot of the episode, which goes on"
+    schedule.end("c", True)
+    assert started(schedule) == ["b", "d"]
+    schedule.end("b", True)
+    assert schedule.startable(10) == []
+    schedule.end("d", True)
+    assert not schedule._held()
+
+
+def test_what_is_called_does_not_wait_for_an_episode_that_cannot_go_on() -> None:
+    schedule = Schedule.of([Job("x"), Job("a", episode="E"), Job("b", episode="E", ahead=False)], slots=1)
+    schedule.waiting["x"] = Job("x", ahead=False)
+    assert started(schedule) == ["a"]
+    schedule.end("a", True)
+    assert started(schedule) == []
+    schedule.call("x")
+    assert started(schedule) == ["x"]
+
+
+@given(
+    jobs=st.lists(st.tuples(st.sampled_from(["", "E", "F"]), st.booleans()), min_size=1, max_size=8),
+    slots=st.integers(1, 3),
+)
+def test_every_job_begins_whatever_the_slots(jobs: list[tuple[str, bool]], slots: int) -> None:
+    made, last = [], {}
+    for number, (episode, ahead) in enumerate(jobs):
+        after = frozenset({last[episode]} if episode in last else ())
+        made.append(Job(f"j{number}", after=after, episode=episode, ahead=ahead))
+        if episode:
+            last[episode] = f"j{number}"
+    schedule, over = Schedule.of(made, slots=slots), set[str]()
+    for job in made:  # pytest asks for each in turn, and waits for it
+        schedule.call(job.name)
+        while job.name not in over:
+            begun = [*started(schedule), *schedule.running]
+            assert begun, f"{job.name} waits for ever"
+            assert len({each.episode or name for name, each in schedule.running.items()}) <= slots
+            name = begun[0]
+            schedule.end(name, True)
+            over.add(name)

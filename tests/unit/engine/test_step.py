@@ -138,9 +138,14 @@ def test_the_task_timeout_bounds_the_steps_and_is_called_by_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "capture", "state"), [("capture_state_and_abort", Capture(), "failed"), ("abort", NOTHING, "aborted")]
+    ("rule", "capture", "state"),
+    [
+        ("capture_state_and_abort", Capture(), "failed"),
+        ("abort", Capture(), "aborted"),
+        ({"strategy": "abort", "capture": "none"}, NOTHING, "aborted"),
+    ],
 )
-def test_on_timeout_decides_what_is_captured(rule: str, capture: Capture, state: str) -> None:
+def test_on_timeout_decides_what_is_captured(rule: Any, capture: Capture, state: str) -> None:
     theatre = Theatre()
     theatre.session.script = [Failure("STEP_TIMEOUT", "slow")]
     result = play(theatre, error_recovery={"on_timeout": rule})

@@ -133,3 +133,30 @@ def test_a_server_that_asks_for_less_waits_as_long_as_the_rule_says() -> None:
     theatre.session.script = [Failure("HTTP_RATE_LIMITED", "HTTP 429", retry_after=0.2)] * 2
     result = play(theatre, {"on_network_error": {"max_retries": 2}})
     assert (times(theatre), result.ok) == ([0, 1, 2], True)
+
+
+def test_a_wait_with_fallbacks_goes_by_the_rule_of_elements() -> None:
+    late = Failure("STEP_TIMEOUT", "Step timeout", "#a", {"instead": "no element matches"})
+    rule = {"wait_seconds": 4, "fallback_wait_seconds": 2, "fallback_selectors": {"#a": ["#b", "#c"]}}
+    steps, rules = [{"act": "wait", "selector": "#a"}], {"on_element_not_found": rule}
+    theatre = Theatre()
+    theatre.session.script = [late, late, Passed()]
+    result = asyncio.run(theatre.play(steps=steps, error_recovery=rules))
+    assert result.final_state == "completed"
+    assert [(step.selector, within) for _, step, within, _ in theatre.session.acts] == [("#a", 4), ("#b", 2), ("#c", 2)]
+    theatre = Theatre()
+    theatre.session.script = [late, late, late]
+    result = asyncio.run(theatre.play(steps=steps, error_recovery=rules))
+    assert result.failure is not None
+    assert result.failure.code == "ELEMENT_NOT_FOUND"
+    assert "#a did not come (looked for 4s): no element matches" in result.failure.message
+    assert "nor does any of its fallbacks help: #b, #c" in result.failure.message
+
+
+def test_a_wait_without_fallbacks_waits_as_long_as_the_step_may_take() -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("STEP_TIMEOUT", "Step timeout", "#a")]
+    steps, rules = [{"act": "wait", "selector": "#a"}], {"on_element_not_found": {"wait_seconds": 4}}
+    result = asyncio.run(theatre.play(steps=steps, error_recovery=rules))
+    assert result.failure is not None
+    assert (result.failure.code, theatre.session.acts[0][2]) == ("STEP_TIMEOUT", 30)

@@ -31,7 +31,7 @@ class Refusing:
 def test_the_hint_names_the_fault_and_its_line() -> None:
     fault = PageCrash().placed("a.faults.yaml:7")
     hint = blamed(Failed(WRONG), fault).failure.hint
-    assert hint.startswith("Mend the fault `page_crash` (a.faults.yaml:7), not the step; ")
+    assert hint.startswith("Mend the fault `page_crash` (a.faults.yaml:7), not the step, ")
     assert "(injected from Python)" in blamed(Failed(WRONG), PageCrash()).failure.hint
 
 

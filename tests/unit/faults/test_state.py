@@ -34,7 +34,7 @@ class Stage:
         assert isinstance(plan, Plan)
         channels = Channels({"env": ChannelSettings(file="env.json")}, hosts={}, root=root)
         self.world = TaskWorld(plan, MemoryStore(), channels, clock)
-        self.hands = StateHands(self.world, root)
+        self.hands = StateHands(self.world, root, lambda name: root / name)
         self.met = 0
 
     async def strike(self, **fault: Any) -> Heal | None:

@@ -119,7 +119,7 @@ def test_summary(tmp_path: Path) -> None:
     (found,) = recent_runs(tmp_path)
     counts = (found.passed, found.failed, found.skipped, found.flaky, found.healed)
     assert counts == (7, 10, 1, 1, 1)
-    assert (found.retries, found.error_rate, found.recovery_rate) == (13, 0.5882, 0.0833)
+    assert (found.retries, found.error_rate, found.recovery_rate) == (14, 0.5882, 0.0769)
     assert (found.seconds, found.ending, found.branch) == (90, "finished", "main")
 
 

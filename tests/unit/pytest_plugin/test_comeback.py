@@ -21,7 +21,7 @@ from harness.pytest_plugin.comeback import AGAIN, NO_OTHER, UNKNOWN, UNTOLD, WRO
 from harness.pytest_plugin.run import plan_of
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, State
 from harness.pytest_plugin.xdist import READ, XdistHooks, _scheduling
-from harness.record import StepRecord
+from harness.record import Sent, StepRecord
 from harness.reporting.progress import Progress
 from harness.settings import Settings
 from tests.unit.reporting import sample
@@ -286,7 +286,8 @@ def test_a_journal_says_what_ran_what_was_over_and_what_wrote(tmp_path: Path) ->
 
 def test_a_click_that_posted_and_a_task_inside_that_may_write_count(tmp_path: Path) -> None:
     made = plan()
-    posted = StepRecord(0, made.steps[0], (sample.attempt(made.steps[0], 0, 0, Passed(details={"method": "POST"})),))
+    clicked = plan({"act": "click", "selector": "#a"}).steps[0]
+    posted = StepRecord(0, clicked, (sample.attempt(clicked, 0, 0, Passed()),), sent=(Sent("POST", "http://x/"),))
     assert wrote(tmp_path, TaskStarted(made, sample.START), StepEnded(made, posted)) == Begun(ONE, wrote=ONE)
     inner = plan(WRITE)
     (tmp_path / "inner").mkdir()

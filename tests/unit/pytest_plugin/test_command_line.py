@@ -18,7 +18,7 @@ from harness.settings import Settings
         ("--password --headed tasks", "--password --headed tasks"),
         ("--base-url=https://me:word@shop.local/x", "--base-url=https://[redacted]@shop.local/x"),
         ("-k hunter2", "-k [redacted]"),
-        ("--browser-endpoint ws://me:pw@a:1/secret,ws://b/x -k a", "--browser-endpoint ws://a:1,ws://b -k a"),
+        ("--task-browser-endpoint ws://me:pw@a:1/secret,ws://b/x -k a", "--task-browser-endpoint ws://a:1,ws://b -k a"),
         ("--browser-endpoint=wss://a/secret?token=1", "--browser-endpoint=wss://a"),
     ],
 )

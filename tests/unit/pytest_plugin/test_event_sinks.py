@@ -13,7 +13,7 @@ from allure_commons.reporter import AllureReporter
 from harness.pytest_plugin import telemetry
 from harness.pytest_plugin.event_sinks import AllureEvents, printable, shown
 from harness.pytest_plugin.telemetry import check_extras
-from harness.resilience.events import CircuitChanged, GaveUp, Retrying, ServiceChanged, Waiting
+from harness.resilience.events import CircuitChanged, GaveUp, Retrying, ServiceChanged, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.settings import Settings
 from harness.telemetry import TaskDone
@@ -31,9 +31,10 @@ OPENED = CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5
         (Retrying("open", 3, 3, 10.0, "refused"), 0),
         (Waiting("open", 30.0, "circuit c is open"), 0),
         (Waiting("open", 5.0, "circuit c is open"), 1),
+        (SlotAwaited("T-1", ".harness/slots", 5.0), 0),
         (OPENED, 1),
-        (ThresholdCrossed("error_rate", "ok", "warning", 0.1, 0.05, "share"), 0),
-        (ThresholdCrossed("error_rate", "warning", "ok", 0.0, 0.05, "share"), 9),
+        (ThresholdCrossed("error_rate", "ok", "warning", 0.1, 0.05, "share"), 1),
+        (ThresholdCrossed("error_rate", "warning", "ok", 0.0, 0.05, "share"), 1),
         (GaveUp("open", "refused", True), 9),
         (TaskDone("completed", 1, 1, 1, 0), 9),
     ],

@@ -14,6 +14,8 @@ def test_of_a_failure_all_that_is_known() -> None:
         "task_id": "T-1",
         "final_state": "failed",
         "retries": 1,
+        "fallbacks": 0,
+        "recovered": 0,
         "healed": "false",
         "code": "STEP_TIMEOUT",
         "error_type": "timeout_step",
@@ -24,10 +26,12 @@ def test_of_a_failure_all_that_is_known() -> None:
 
 def test_a_task_that_passed_says_whether_it_was_healed() -> None:
     found = dict(properties(runs.record("T-2", warnings=(runs.HEALED,))))
-    assert found == {"task_id": "T-2", "final_state": "completed", "retries": 0, "healed": "true"}
+    figures = {"retries": 0, "fallbacks": 0, "recovered": 0}
+    assert found == {"task_id": "T-2", "final_state": "completed", **figures, "healed": "true"}
 
 
 def test_what_the_item_says_already_is_not_said_twice() -> None:
     item: Any = SimpleNamespace(user_properties=[("task_id", "T-1"), ("of_mine", 1)])
     add_properties(item, runs.record("T-1"))
-    assert [name for name, _ in item.user_properties] == ["task_id", "of_mine", "final_state", "retries", "healed"]
+    names = ["task_id", "of_mine", "final_state", "retries", "fallbacks", "recovered", "healed"]
+    assert [name for name, _ in item.user_properties] == names

@@ -24,7 +24,7 @@ def test_nothing_stands_in_the_way_of_a_task_whose_dependencies_passed(wanted: l
     ],
 )
 def test_what_is_not_there_is_named(wanted: list[str], selected: set[str], reason: str) -> None:
-    assert obstacle(wanted, NAMES, selected, dict.fromkeys(selected, True)) == Obstacle(reason, absent=True)
+    assert obstacle(wanted, NAMES, selected, dict.fromkeys(selected, True)) == Obstacle(reason, absent=wanted[0])
 
 
 def test_the_case_that_did_not_pass_is_named() -> None:

@@ -58,7 +58,7 @@ class Process:
         self.telemetry = RunTelemetry(self.config, self.state)
 
     def report(self, document: object = None) -> None:
-        report: Any = SimpleNamespace(nodeid="tasks/t.task.yaml::T-1", taskspec=document)
+        report: Any = SimpleNamespace(when="call", nodeid="tasks/t.task.yaml::T-1", taskspec=document)
         self.telemetry.pytest_runtest_logreport(report)
 
     def finish(self) -> None:

@@ -16,6 +16,7 @@ from harness.recovery import (
     Capture,
     GiveUp,
     NoRecovery,
+    Remedy,
     Repair,
     Retry,
     Rewind,
@@ -24,6 +25,7 @@ from harness.recovery import (
     Substitute,
     Trust,
 )
+from harness.spec.vocabulary import RULES
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")
 DNS = Failure("NET_DNS", "no such name")
@@ -47,8 +49,8 @@ def remedies(rules: dict[str, Any], failure: Failure, random: float = 0.5) -> li
     [
         ({}, SLOW, [GiveUp("failed", FULL)]),
         ({"on_timeout": "capture_state_and_abort"}, SLOW, [GiveUp("failed", FULL)]),
-        ({"on_timeout": "abort"}, SLOW, [GiveUp("aborted", NOTHING)]),
-        ({"on_timeout": {"strategy": "abort"}}, SLOW, [GiveUp("aborted", NOTHING)]),
+        ({"on_timeout": "abort"}, SLOW, [GiveUp("aborted")]),
+        ({"on_timeout": {"strategy": "abort"}}, SLOW, [GiveUp("aborted")]),
         ({}, REFUSED, [Retry(1), Retry(1), Retry(1), GiveUp()]),
         ({}, DNS, [Retry(1), Retry(1), GiveUp()]),
         ({}, TLS, [GiveUp()]),
@@ -67,7 +69,7 @@ def remedies(rules: dict[str, Any], failure: Failure, random: float = 0.5) -> li
             REFUSED,
             [Retry(1), Retry(2), Retry(3), Retry(3), GiveUp()],
         ),
-        ({"on_network_error": "abort"}, REFUSED, [GiveUp("aborted", NOTHING)]),
+        ({"on_network_error": "abort"}, REFUSED, [GiveUp("aborted")]),
         ({}, MISSING, [GiveUp()]),
         (
             {"on_element_not_found": {"fallback_selectors": {"#a": ["#b", "#c"], "#z": ["#y"]}}},
@@ -85,7 +87,7 @@ def remedies(rules: dict[str, Any], failure: Failure, random: float = 0.5) -> li
             MISSING,
             [Substitute("#b", 2), GiveUp()],
         ),
-        ({"on_element_not_found": "abort"}, MISSING, [GiveUp("aborted", NOTHING)]),
+        ({"on_element_not_found": "abort"}, MISSING, [GiveUp("aborted")]),
         ({}, AMBIGUOUS, [GiveUp("aborted")]),
         ({"on_selector_ambiguous": "use_first"}, AMBIGUOUS, [Substitute(".x >> nth=0"), GiveUp()]),
         (
@@ -94,7 +96,7 @@ def remedies(rules: dict[str, Any], failure: Failure, random: float = 0.5) -> li
             [Substitute(".x >> visible=true >> nth=0"), GiveUp()],
         ),
         ({}, COVERED, [Retry(), GiveUp()]),
-        ({"on_action_failed": "abort"}, COVERED, [GiveUp("aborted", NOTHING)]),
+        ({"on_action_failed": "abort"}, COVERED, [GiveUp("aborted")]),
         ({}, WRONG, [GiveUp("failed", FULL)]),
         (
             {"on_assertion_fail": {"capture_screenshot": False, "capture_dom": False, "capture_memory": False}},
@@ -171,8 +173,62 @@ def test_no_recovery_only_gives_up() -> None:
     assert list(NoRecovery().remedies(REFUSED, lambda: 0.5)) == [GiveUp("failed")]
 
 
+@pytest.mark.parametrize(
+    ("rule", "code", "end"),
+    [
+        ({}, "PRECONDITION_NOT_MET", GiveUp("aborted")),
+        ({"on_precondition_fail": "attempt_repair"}, "PRECONDITION_NOT_MET", GiveUp("aborted")),
+        ({"on_precondition_fail": "skip_task"}, "PRECONDITION_NOT_MET", Skip("task")),
+        ({"on_timeout": "abort"}, "STEP_TIMEOUT", GiveUp("aborted")),
+        ({"on_timeout": "retry_from_checkpoint"}, "STEP_TIMEOUT", GiveUp("failed")),
+        ({"on_timeout": "skip_step"}, "STEP_TIMEOUT", GiveUp("failed")),
+        ({"on_network_error": "retry_3_times"}, "NET_DNS", GiveUp("failed")),
+    ],
+)
+def test_without_recovery_a_task_ends_as_its_rule_says(rule: dict[str, Any], code: str, end: Remedy) -> None:
+    book = NoRecovery.model_validate(rule)
+    (remedy,) = book.remedies(Failure(code, "m"), lambda: 0.5)
+    assert (type(remedy), getattr(remedy, "final_state", None)) == (type(end), getattr(end, "final_state", None))
+
+
 @given(st.sampled_from(sorted(CATALOG)))
 def test_every_code_has_finitely_many_remedies_and_ends_by_giving_up(code: str) -> None:
     found = list(Rulebook().remedies(Failure(code, "x", selector="#a"), lambda: 0.5))
     assert len(found) <= 10
     assert isinstance(found[-1], GiveUp)
+
+
+@pytest.mark.parametrize(
+    ("rules", "failure", "kept"),
+    [
+        ({}, SLOW, FULL),
+        ({"on_timeout": "abort"}, SLOW, FULL),
+        ({"capture": "none"}, SLOW, NOTHING),
+        ({"capture": "none"}, Failure("BUDGET_EXCEEDED", "over"), NOTHING),
+        ({"capture": "none", "on_timeout": {"strategy": "abort", "capture": "all"}}, SLOW, FULL),
+        ({"capture": "none", "on_timeout": {"strategy": "abort", "capture": "all"}}, REFUSED, NOTHING),
+        ({"on_network_error": {"strategy": "abort", "capture": "none"}}, REFUSED, NOTHING),
+        ({"on_network_error": {"capture": "none"}}, REFUSED, NOTHING),
+        ({"on_network_error": {"strategy": "abort", "capture": "none"}}, SLOW, FULL),
+    ],
+)
+def test_capture_none_keeps_no_evidence(rules: dict[str, Any], failure: Failure, kept: Capture) -> None:
+    book = Rulebook.model_validate(rules)
+    *_, end = book.remedies(failure, lambda: 0.5)
+    assert book.evidence(failure, end.capture) == kept
+
+
+@pytest.mark.parametrize(("rule", "strategy"), [(rule, each) for rule, named in RULES.items() for each in named])
+def test_every_strategy_can_be_told_to_keep_no_evidence(rule: str, strategy: str) -> None:
+    code = next(row.code for row in CATALOG.values() if row.family.value == rule)
+    book = Rulebook.model_validate({rule: {"strategy": strategy, "capture": "none"}})
+    assert book.evidence(Failure(code, "so"), FULL) == NOTHING
+    assert Rulebook.model_validate({rule: strategy}).evidence(Failure(code, "so"), FULL) == FULL
+
+
+@pytest.mark.parametrize("strategy", ["save_trace_and_report", "retry_after_wait", "abort_silent"])
+def test_capture_none_and_a_capture_key_of_its_own_contradict_each_other(strategy: str) -> None:
+    rule = {"strategy": strategy, "capture": "none", "capture_dom": True}
+    with pytest.raises(ValidationError, match="`capture: none` takes nothing, so `capture_dom: true` cannot act"):
+        Rulebook.model_validate({"on_assertion_fail": rule})
+    assert Rulebook.model_validate({"on_assertion_fail": {**rule, "capture_dom": False}}).on_assertion_fail

@@ -51,7 +51,7 @@ class Moving:
         present = there((selector or "#")[1:], self.clock.time)
         return {"exists": present, "count": int(present), "text": "shown" if present else None}[function]
 
-    def memory(self) -> Mapping[str, Any]:
+    async def memory(self) -> Mapping[str, Any]:
         return MEMORY
 
     async def channel(self, name: str) -> Any:

@@ -248,7 +248,8 @@ def test_an_interrupted_test_is_broken_though_its_setup_passed(allure: Allure) -
     AllureSink().finish(plan, result)
     assert allure.test.status == "broken"
     lines = allure.test.statusDetails.message.splitlines()
-    assert lines[:2] == ["B1-2025-001 aborted: INTERRUPTED at step 4 (of 0-5)", f"The run was interrupted {MARK}"]
+    assert lines[0] == "B1-2025-001 aborted: INTERRUPTED at step 4 (of 0-5): wait .product-grid .product-item"
+    assert lines[1] == f"The run was interrupted {MARK}"
     assert "> " in allure.test.statusDetails.trace
     assert "env-secret" not in allure.test.statusDetails.trace
 

@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from harness.plan import Plan
-from harness.ports import Evidence, Item, Snapshot
+from harness.ports import ConsoleLine, Evidence, Item, Snapshot
 from harness.record import TaskResult
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.manifest import NAMES
@@ -31,6 +31,10 @@ SECRET = "s3cr3t-Value"
 
 def archive(root: Path, run: str = "run-1", keep: int = 5) -> DirectoryArchive:
     return DirectoryArchive(root, run, Redactor(), keep)
+
+
+def said(text: str, level: str = "LOG") -> tuple[ConsoleLine, ...]:
+    return (ConsoleLine(sample.START, level, text),)
 
 
 def evidence(folder: Path, secret: str = SECRET, without: tuple[str, ...] = ()) -> Evidence:
@@ -50,7 +54,7 @@ def evidence(folder: Path, secret: str = SECRET, without: tuple[str, ...] = ()) 
     (folder / "downloads" / "invoice.txt").write_text(f"paid with {secret}")
     (folder / "har-1.har").write_text("a working file of the session")
     names = (*files, "trace.zip")
-    return Evidence(folder, tuple(Item(name, "taken", seconds=0.1) for name in names), "http://x/", (secret,))
+    return Evidence(folder, tuple(Item(name, "taken", seconds=0.1) for name in names), "http://x/", said(secret))
 
 
 def keep(made: DirectoryArchive, plan: Plan, **changes: Any) -> Path:
@@ -147,13 +151,15 @@ def test_the_dom_snapshot_is_inert(tmp_path: Path) -> None:
     assert "Content-Security-Policy" in text
 
 
-def test_skipped_by_the_strategy(tmp_path: Path) -> None:
+def test_what_is_not_taken_has_its_reason(tmp_path: Path) -> None:
     made, plan = archive(tmp_path), sample.plan()
-    items = tuple(Item(name, "skipped", "strategy") for name in ("screenshot.png", "dom_snapshot.html", "trace.zip"))
+    items = tuple(
+        Item(name, "skipped", "`capture: none`") for name in ("screenshot.png", "dom_snapshot.html", "trace.zip")
+    )
     found = Evidence(made.scratch(plan), items)
-    entries = manifest(keep(made, plan, evidence=found, state=Snapshot()))
+    entries = manifest(keep(made, plan, evidence=found, state=Snapshot(why="`capture: none`")))
     for name in ("screenshot.png", "dom_snapshot.html", "trace.zip", "memory_snapshot.json", "env_snapshot.json"):
-        assert (entries[name]["status"], entries[name]["reason"]) == ("skipped", "strategy")
+        assert (entries[name]["status"], entries[name]["reason"]) == ("skipped", "`capture: none`")
     assert entries["error_report.json"]["status"] == entries["partial_trace.json"]["status"] == "taken"
 
 
@@ -164,7 +170,7 @@ def test_missed_with_its_reason(tmp_path: Path) -> None:
     )
     entries = manifest(keep(made, plan, evidence=found))
     assert entries["screenshot.png"]["reason"] == "the page crashed"
-    assert entries["trace.zip"]["status"] == "missed"
+    assert entries["trace.zip"]["status"] == "taken"
     assert entries["network_logs.har"]["status"] == "missed"
 
 
@@ -197,13 +203,14 @@ def test_what_cannot_be_redacted_is_left_out_and_the_rest_stays(tmp_path: Path) 
     folder = keep(made, plan, evidence=found)
     entries = manifest(folder)
     assert entries["network_logs.har"]["reason"].startswith("could not be redacted")
-    assert not (folder / "trace.zip").exists()
+    with zipfile.ZipFile(folder / "trace.zip") as trace:  # of our own records
+        assert "could not be read" in trace.read("test.trace").decode()
     assert entries["dom_snapshot.html"]["status"] == "taken"
 
 
 def test_console_lines_become_the_file(tmp_path: Path) -> None:
     made, plan = archive(tmp_path), sample.plan()
-    found = Evidence(made.scratch(plan), console=("[ERROR] one", "[LOG] two"))
+    found = Evidence(made.scratch(plan), console=(*said("one", "ERROR"), *said("two")))
     assert (keep(made, plan, evidence=found) / "console_logs.txt").read_text() == "[ERROR] one\n[LOG] two\n"
 
 
@@ -418,3 +425,24 @@ def test_two_tasks_at_once(tmp_path: Path) -> None:
     for plan, result, scratch in zip(plans, results, scratches, strict=True):
         keep(made, plan, result=result, evidence=evidence(scratch))
     assert sorted(p.name for p in tmp_path.iterdir() if not p.name.startswith(".")) == ["T0", "T1", "T2", "T3"]
+
+
+@pytest.mark.parametrize("previous", [0, 5])
+@pytest.mark.parametrize("place", ["folder", "nowhere", "file"])
+def test_a_link_or_file_in_the_place_of_a_task_is_moved_away_and_nothing_outside_is_touched(
+    tmp_path: Path, place: str, previous: int
+) -> None:
+    outside = tmp_path / "outside"
+    (outside / "folder").mkdir(parents=True)
+    (outside / "folder" / "manifest.json").write_text("{}", "utf-8")
+    (outside / "file").write_text("mine", "utf-8")
+    before = sorted(outside.rglob("*"))
+    plan = sample.plan()
+    target = tmp_path / "errors" / plan.key
+    target.parent.mkdir()
+    target.symlink_to(outside / place)
+    assert keep(archive(tmp_path / "errors", keep=previous), plan) == target
+    assert not target.is_symlink()
+    assert (target / "error_report.json").is_file()
+    assert sorted(outside.rglob("*")) == before
+    assert (outside / "file").read_text("utf-8") == "mine"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,7 @@ def test_a_timeout() -> None:
     plan = sample.plan()
     result = sample.failed(plan, attempts=3, artifacts=Path("errors/B1-2025-001"))
     lines = failure_text(plan, result, 100).splitlines()
-    assert lines[0] == "B1-2025-001 failed: STEP_TIMEOUT (timeout_step) at step 4 (of 0-5)"
+    assert lines[0] == "B1-2025-001 failed: STEP_TIMEOUT at step 4 (of 0-5): wait .product-grid .product-item"
     assert lines[1] == "  tasks/b1.task.yaml"
     table = [line.split() for line in lines[2:7]]
     assert [row[:2] for row in table] == [["1", "click"], ["2", "type"], ["3", "click"], [">", "4"], ["5", "click"]]
@@ -52,18 +53,20 @@ def test_an_assertion() -> None:
 def test_preconditions_and_criteria() -> None:
     plan = sample.plan()
     before = failure_text(plan, sample.failed(plan, Failure("PRECONDITION_NOT_MET", "no cart"), -1))
-    assert before.splitlines()[0].endswith("failed: PRECONDITION_NOT_MET (precondition_not_met) at a precondition")
+    assert before.splitlines()[0].endswith("failed: PRECONDITION_NOT_MET at a precondition: assert exists('#done')")
     assert before.splitlines()[2].startswith("  > pre  assert  exists('#done')")
     assert before.splitlines()[3].split()[:2] == ["0", "open"]
     after = failure_text(plan, sample.failed(plan, Failure("CRITERIA_UNMET", "no order"), 6))
-    assert after.splitlines()[0].endswith("failed: CRITERIA_UNMET (assertion_failed) at the success criteria")
+    assert after.splitlines()[0].endswith("failed: CRITERIA_UNMET at the success criteria: assert exists('#done')")
     assert after.splitlines()[5].startswith("  > end  assert")
 
 
 def test_the_code_comes_first_and_no_type_that_says_nothing() -> None:
     plan = sample.plan()
     failure = Failure("HTTP_CLIENT_ERROR", "404")
-    assert headline(plan, sample.failed(plan, failure)) == ("B1-2025-001 failed: HTTP_CLIENT_ERROR at step 4 (of 0-5)")
+    assert headline(plan, sample.failed(plan, failure)) == (
+        "B1-2025-001 failed: HTTP_CLIENT_ERROR at step 4 (of 0-5): wait .product-grid .product-item"
+    )
 
 
 @pytest.mark.parametrize("code", ["SERVICE_DOWN", "BROWSER_LAUNCH_FAILED", "INTERRUPTED"])
@@ -88,7 +91,7 @@ def test_a_task_whose_process_died_says_nothing_of_its_steps() -> None:
 def test_a_precondition_that_could_not_be_looked_at() -> None:
     plan = sample.plan()
     lines = failure_text(plan, sample.failed(plan, Failure("CHANNEL_UNREADABLE", "no"), -1)).splitlines()
-    assert lines[0] == "B1-2025-001 failed: CHANNEL_UNREADABLE at a precondition"
+    assert lines[0] == "B1-2025-001 failed: CHANNEL_UNREADABLE at a precondition: assert exists('#done')"
     assert lines[2].startswith("  > pre  assert")
 
 
@@ -99,7 +102,7 @@ def test_incomplete() -> None:
     tries = (sample.attempt(check, 1, 1, sample.WRONG_STATE), sample.attempt(check, 2, 1, remedy=Retry(1)))
     text = failure_text(plan, replace(failed, history=(*failed.history[:-1], StepRecord(6, check, tries))))
     lines = text.splitlines()
-    assert lines[0] == "B1-2025-001 failed: INCOMPLETE (assertion_failed) at the end"
+    assert lines[0] == "B1-2025-001 failed: INCOMPLETE at the end"
     assert lines[5].split() == [">", "end", "memory_keys,", "artifacts", "FAILED"]
     assert "A step must write what `memory_keys` and `artifacts` name" in text
     assert "tried:" not in text
@@ -190,7 +193,9 @@ def test_faults_of_the_task_are_named() -> None:
     met = (MetFault("refuse-0", faults[1], why="nobody asked"), MetFault("hang-1", placed, 1, (3.5,), steps=(4,)))
     result = replace(sample.failed(plan), faults=met)
     text = failure_text(plan, result)
-    assert text.splitlines()[0].endswith(" at step 4 (of 0-5), after injected fault hang")
+    assert text.splitlines()[0].endswith(
+        " at step 4 (of 0-5), after injected fault hang: wait .product-grid .product-item"
+    )
     hang = "hang http://shop.local/* from step 4 on, seconds 2 (t.task.yaml:9): struck once in step 4 at 3.5 s"
     assert f"  faults injected:\n{textwrap.fill(hang, 98, initial_indent='    ', subsequent_indent='      ')}\n" in text
     assert "    refuse bank.local from step 0 on, connections 2: never struck: nobody asked\n" in text
@@ -223,7 +228,7 @@ def test_of_many_faults_those_that_the_failure_follows_come_first() -> None:
     plan = sample.plan(faults=faults)
     met = [MetFault(fault.id, fault, int(number > 1), (3.0,) * (number > 1)) for number, fault in enumerate(faults)]
     lines = failure_text(plan, replace(sample.failed(plan), faults=tuple(met))).splitlines()
-    assert lines[0].endswith(", after injected faults f2, f3 and 1 more")
+    assert ", after injected faults f2, f3 and 1 more: " in lines[0]
     place = lines.index("  faults injected:")
     assert [line.split()[0] for line in lines[place + 1 : place + 5]] == ["f2", "f3", "f4", "..."]
 
@@ -265,3 +270,38 @@ def test_a_difference_goes_without_its_heading() -> None:
     assert "-  a: 1\n+  a: 2" in text
     assert "@@" not in text
     assert "+++" not in text
+
+
+def unmet(criterion: str, why: str, expected: Any, actual: Any, *, plain: bool) -> Failure:
+    assertion = Assertion(criterion, expected, actual, "", why if plain else "")
+    message = f"Assertion failed: {criterion}: {why}"
+    return Failure("CRITERIA_UNMET", message, details={"criterion": criterion}, assertion=assertion)
+
+
+def test_a_criterion_stands_first_and_its_values_once() -> None:
+    plan, criterion = sample.plan(), "text('#grid') includes 'M999'"
+    why = "text('#grid') is 'M185 Mouse', expected to include 'M999'"
+    text = failure_text(plan, sample.failed(plan, unmet(criterion, why, "M999", "M185\nMouse", plain=True), 6))
+    assert text.splitlines()[0] == f"B1-2025-001 failed: CRITERIA_UNMET at the success criteria: {criterion}"
+    assert "message:" not in text
+    assert "  expected: to include M999\n  actual:   M185 Mouse\n" in text
+    assert text.count("M185") == 1
+
+
+def test_what_the_values_do_not_say_is_still_told() -> None:
+    plan, criterion = sample.plan(), "text('#grid') == 'x'"
+    why = "text('#grid') is missing (no element matches '#grid'), expected 'x'"
+    text = failure_text(plan, sample.failed(plan, unmet(criterion, why, "x", None, plain=False), 6))
+    assert f"  message: {why}\n" in text
+    more = replace(unmet(criterion, "it is 'y'", "x", "y", plain=True), message="Assertion failed: c: no; and d: no")
+    assert "and d: no" in failure_text(plan, sample.failed(plan, more, 6))
+
+
+def test_a_click_that_was_retried_as_a_navigation_says_so() -> None:
+    plan = sample.plan()
+    click, opened = sample.step(act="click", selector="#slow"), sample.step(act="open", url="http://a.test/slow")
+    tries = (sample.attempt(click, 1, 1, sample.TIMEOUT), sample.attempt(opened, 3, 1, sample.TIMEOUT, Retry(1)))
+    result = sample.failed(plan, attempts=2)
+    text = failure_text(plan, replace(result, history=(*result.history[:-1], StepRecord(4, click, tries))))
+    assert "click  #slow (retried by opening http://a.test/slow)" in text
+    assert "RETRY (after 1s) by opening http://a.test/slow: FAILED" in text

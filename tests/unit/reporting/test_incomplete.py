@@ -18,7 +18,7 @@ def test_what_is_missing_at_the_end_has_a_code_and_a_row_of_its_own() -> None:
     assert (result.failure.code, result.failure.type) == ("INCOMPLETE", ErrorType.ASSERTION_FAILED)
     assert (result.failure.category, result.failed_index) == (Category.LOGIC, 1)
     lines = failure_text(sample.plan(steps=[sample.STEPS[0]]), result).splitlines()
-    assert lines[0].endswith("failed: INCOMPLETE (assertion_failed) at the end")
+    assert lines[0].endswith("failed: INCOMPLETE at the end")
     (failing,) = [line for line in lines if line.startswith("  > ")]
     assert failing.split() == [">", "end", "memory_keys,", "artifacts", "FAILED"]
     assert "'orders.last.id'" in "\n".join(lines)

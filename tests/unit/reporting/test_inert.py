@@ -116,6 +116,10 @@ def test_passwords_are_redacted() -> None:
     assert 'value="mouse"' in document
 
 
+def test_an_empty_password_field_is_not_shown_as_filled() -> None:
+    assert MARK not in inert("<input type=password value=''><input type=password value><input type=password>")
+
+
 @given(
     st.lists(
         st.sampled_from(

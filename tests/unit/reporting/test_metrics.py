@@ -26,19 +26,22 @@ def test_the_shape_of_003() -> None:
         failed("unknown", Family.NETWORK),
         failed("assertion_failed", Family.ASSERTION, recoveries=[(Family.ASSERTION, False)], expected=True),
         failed("timeout_step", Family.TIMEOUT, final_state="aborted"),
+        failed("unknown", Family.NONE, final_state="aborted", code="INTERRUPTED"),
+        passed().model_copy(update={"unexpected": True}),
     ]
     assert error_metrics(records) == {
-        "total_tasks": 7,
-        "successful": 3,
+        "total_tasks": 9,
+        "successful": 4,
         "failed": 4,
-        "failed_as_expected": 1,
-        "error_breakdown": {"assertion_failed": 1, "network_error": 2, "timeout_step": 1},
+        "not_judged": 1,
+        "passed_as_declared": 1,
+        "error_breakdown": {"network_error": 2, "timeout_step": 1, "unexpected_outcome": 1},
         "recovery_success_rate": {"assertion_retry": 0.0, "element_not_found": 1.0, "network_error": 0.75},
     }
 
 
 def test_no_tasks() -> None:
     assert error_metrics([]) == {
-        "total_tasks": 0, "successful": 0, "failed": 0, "failed_as_expected": 0, "error_breakdown": {},
+        "total_tasks": 0, "successful": 0, "failed": 0, "not_judged": 0, "passed_as_declared": 0, "error_breakdown": {},
         "recovery_success_rate": {},
     }  # fmt: skip

@@ -25,7 +25,7 @@ def record(**fields: object) -> TaskRecord:
 def test_everything() -> None:
     records = [
         record(), record(),
-        record(warnings=[{"type": "network_error_recovered"}, HEALED], source="tasks/x.yaml"),
+        record(recovered=2, warnings=[{"type": "network_error_recovered"}, HEALED], source="tasks/x.yaml"),
         record(warnings=[MISSING]),
         record(final_state="partial_success", warnings=[SKIPPED]),
         record(final_state="failed", warnings=[{"type": "network_error_recovered"}]),
@@ -34,7 +34,7 @@ def test_everything() -> None:
     assert summary_lines(records, Path("errors"), Path("allure-results")) == [
         (
             "tasks: 7: 4 completed (1 of them recovered: fallback_selector_used 1, network_error_recovered 1), "
-            "1 partial success, 1 failed, 1 failed as expected"
+            "1 partial success, 1 failed, 1 passed as declared"
         ),
         "warnings:",
         "  T: artifacts names 'x', which no step kept",
@@ -52,6 +52,12 @@ def test_what_a_task_that_passed_could_not_leave_is_told_once() -> None:
     refused = {"type": "evidence_not_kept", "step_index": None, "message": "What it left could not be kept: no room"}
     lines = summary_lines([record(warnings=[refused]), record(final_state="failed", warnings=[refused])])
     assert lines[1:] == ["warnings:", "  T: What it left could not be kept: no room"]
+
+
+def test_a_pass_without_a_required_part_of_the_score_is_not_quiet() -> None:
+    unmet = {"type": "required_part_unmet", "step_index": None, "message": "`pay` is required and not met"}
+    lines = summary_lines([record(final_state="partial_success", score=0.0, warnings=[unmet])])
+    assert lines[2:] == ["not wholly passed: T, score 0: `pay` is required and not met"]
 
 
 def test_what_a_green_run_leaves_is_explained() -> None:
@@ -82,17 +88,20 @@ def test_no_tasks() -> None:
 def test_each_task_is_counted_once() -> None:
     records = [
         *[record() for _ in range(4)],
-        *[record(warnings=[{"type": "network_error_recovered"}]) for _ in range(3)],
+        *[record(recovered=1, warnings=[{"type": "network_error_recovered"}]) for _ in range(3)],
         record(final_state="failed", expected=True),
         record(final_state="failed", unexpected=True),
         record(unexpected=True, warnings=[SKIPPED, {"type": "network_error_recovered"}]),
     ]
     assert summary_lines(records) == [
         (
-            "tasks: 10: 7 completed (3 of them recovered: network_error_recovered 3), 1 failed as expected, "
+            "tasks: 10: 7 completed (3 of them recovered: network_error_recovered 3), 1 passed as declared, "
             "2 unexpected outcomes"
         ),
     ]
+    refused = record(final_state="partial_success", refused=True)
+    crashed = record(final_state="failed", code="WORKER_CRASHED")
+    assert summary_lines([refused, crashed]) == ["tasks: 2: 1 refused partial success, 1 not judged"]
     assert summary_lines([record(unexpected=True)]) == ["tasks: 1: 1 unexpected outcome"]
 
 

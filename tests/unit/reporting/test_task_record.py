@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.failure import Failure, Family, Passed
-from harness.record import MetFault, StepRecord
+from harness.record import Answer, MetFault, StepRecord
 from harness.recovery import Retry, Substitute
 from harness.reporting.redaction import MARK
 from harness.reporting.task_record import TaskRecord, task_record
@@ -22,7 +22,8 @@ def record(*outcomes: Failure | None) -> StepRecord:
     tries = [
         sample.attempt(step, n, 0.1, outcome or Passed(), Retry(1) if n else None) for n, outcome in enumerate(outcomes)
     ]
-    return StepRecord(0, step, tuple(tries))
+    answers = tuple(Answer(outcome.family, Retry(1)) for outcome in outcomes[:-1] if outcome)
+    return StepRecord(0, step, tuple(tries), answers=answers)
 
 
 def test_a_failed_task() -> None:

@@ -68,6 +68,23 @@ def test_entries_events_and_pictures_stay(trace: Path, tmp_path: Path) -> None:
     assert found["screencast/p.jpeg"] == PICTURE
 
 
+def test_an_empty_password_field_stays_empty(tmp_path: Path) -> None:
+    """Dots in a field that nobody has typed into would send whoever looks for the cause the wrong way."""
+    html = ["HTML", {}, ["INPUT", {"type": "password", "__playwright_value_": "", "value": ""}]]
+    events: list[dict[str, Any]] = [
+        {"type": "before", "callId": "c1", "method": "fill", "params": {"selector": "#password", "value": ""}},
+        {"type": "log", "callId": "c1", "message": '  fill("")'},
+        {"type": "frame-snapshot", "snapshot": {"html": html}},
+    ]
+    with zipfile.ZipFile(tmp_path / "raw.zip", "w") as made:
+        made.writestr("trace.trace", "".join(json.dumps(event) + "\n" for event in events))
+        made.writestr("resources/page.html", "<input type=password value=''>")
+        made.writestr("resources/form.dat", "user=ann&password=")
+        made.writestr("resources/login.json", '{"password":""}')
+    redact_trace(tmp_path / "raw.zip", tmp_path / "out.zip", Redactor(["env-secret"]))
+    assert MARK.encode() not in b"".join(_read(tmp_path / "out.zip").values())
+
+
 def test_a_broken_trace_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "bad.zip").write_bytes(b"PK no zip")
     with pytest.raises(zipfile.BadZipFile):

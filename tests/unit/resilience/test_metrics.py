@@ -75,11 +75,11 @@ def test_calls_of_one_name_in_two_tasks_are_two() -> None:
     assert meter.metrics == ResilienceMetrics(3, 1, 0, recoveries=1, recovery_seconds=1.0)
 
 
-def test_untroubled_attempts_are_told() -> None:
+def test_what_was_counted_elsewhere_is_added() -> None:
     meter = Meter()
-    meter.attempted(30)
-    meter.count(retry(1), attempts=False)
-    assert meter.metrics.total_attempts == 30
+    meter.add(ResilienceMetrics(30, 1, 2))
+    meter.count(retry(1))
+    assert meter.metrics == ResilienceMetrics(31, 1, 2)
 
 
 _CALLS = st.lists(

@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from harness.resilience import SystemClock
+from harness.service_settings import ServiceSettings
 from harness.services import Services
-from harness.settings import ServiceSettings
 
 PROGRAM = Path(__file__).with_name("program.py")
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from harness.failure import Failed
+from harness.service_settings import ServiceSettings
 from harness.services import Services
 from harness.services.health import PROBE_TIMEOUT
-from harness.settings import ServiceSettings
-from tests.unit.services.conftest import PROGRAM, comes, eventually, listens, play, programs, reborn, settings, site
+from tests.unit.services.conftest import PROGRAM, eventually, listens, play, programs, reborn, settings, site
 
 Make = Callable[..., Services]
 
@@ -30,12 +30,15 @@ def start(services: Services) -> float:
     return time.monotonic() - begun
 
 
-def test_what_runs_is_used_at_once(make: Make, port: int, run: Any) -> None:
-    run(str(PROGRAM), str(port), stdout=-3)
-    assert eventually(lambda: listens(port))
-    services = make(settings(port))
-    assert start(services) < 10
-    assert services.started == ()
+def test_what_runs_is_used_at_once(make: Make, port: int) -> None:
+    kept, services = make(settings(port), kept=True), make(settings(port))
+
+    async def main() -> None:
+        await services.start()
+        assert services.started == ()
+        assert services.kept_lines()[0].startswith("site reused, kept by `harness services start` since 20")
+
+    play(kept, main)
 
 
 def test_503_is_a_start_that_is_waited_for(make: Make, port: int) -> None:
@@ -48,7 +51,7 @@ def test_503_of_what_others_are_starting_is_waited_for(make: Make, port: int, ru
     monkeypatch.setenv("READY_AFTER", "1")
     run(str(PROGRAM), str(port), stdout=-3)
     assert eventually(lambda: listens(port))
-    services = make(settings(port, "site", "crash"))
+    services = make(settings(port, command=None))
     start(services)
     assert services.started == ()
     assert services.states == {"site": "up"}
@@ -67,22 +70,6 @@ def test_503_of_what_is_shutting_down_makes_way(make: Make, port: int, run: Any)
         await starting
         assert services.started == ("site",)
         await services.stop()
-
-    asyncio.run(main())
-
-
-def test_port_already_bound_by_one_that_gets_ready(make: Make, port: int, run: Any, monkeypatch: Any) -> None:
-    """Recovery: wait for the server on the existing port (race-safe). Ours ends, as when its `listen` has failed."""
-    services = make(settings(port, "site", "crash", "0.7"))
-
-    async def main() -> None:
-        starting = asyncio.create_task(services.start())
-        assert await comes(lambda: programs(port))
-        monkeypatch.setenv("READY_AFTER", "1")
-        run(str(PROGRAM), str(port), stdout=-3)
-        await starting
-        assert services.started == ()
-        assert services.states == {"site": "up"}
 
     asyncio.run(main())
 

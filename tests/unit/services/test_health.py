@@ -22,7 +22,8 @@ def ask(endpoint: Endpoint) -> Answer:
 
 
 def endpoint(port: int, **more: Any) -> Endpoint:
-    return Endpoint.of("site", settings(port, **{"health": "http://SHOP.local/health?deep=1", **more}))
+    chosen = settings(port, **{"health": "http://SHOP.local/health?deep=1", **more})
+    return Endpoint.of("site", chosen, {"shop.local": port})
 
 
 def test_the_host_header_stays_and_the_port_is_mapped(httpserver: HTTPServer) -> None:

@@ -119,7 +119,7 @@ def test_what_others_have_started_is_told_of_and_not_ended(make: Make, port: int
     running = run(str(PROGRAM), str(port), stdout=-3)
     assert eventually(lambda: listens(port))
     events: list[ResilienceEvent] = []
-    services = make(settings(port, health_patience=0.6), emit=events.append, polling=QUICK)
+    services = make(settings(port, command=None, health_patience=0.6), emit=events.append, polling=QUICK)
 
     async def main() -> None:
         os.kill(running.pid, signal.SIGSTOP)
@@ -134,14 +134,13 @@ def test_what_others_have_started_is_told_of_and_not_ended(make: Make, port: int
     assert changes(events) == [("up", "already_running"), ("unhealthy", "health_missed_2"), ("up", "health_ok")]
 
 
-def test_what_others_have_ended_is_started_though_no_task_asks(make: Make, port: int, run: Any) -> None:
-    running = run(str(PROGRAM), str(port), stdout=-3)
-    assert eventually(lambda: listens(port))
+def test_what_others_have_ended_is_started_though_no_task_asks(make: Make, port: int) -> None:
+    kept = make(settings(port), kept=True)
+    asyncio.run(kept.start())
     services = make(settings(port), polling=QUICK)
 
     async def main() -> None:
-        running.kill()
-        running.wait()
+        kept.kill()
         assert await comes(lambda: services.started == ("site",) and services.states == {"site": "up"})
 
     play(services, main)

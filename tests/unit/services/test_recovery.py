@@ -18,9 +18,7 @@ from harness.services import Services
 from harness.services.identity import Identity
 from harness.services.ownership import Ownership
 from tests.unit.services.conftest import (
-    PROGRAM,
     comes,
-    eventually,
     listens,
     play,
     programs,
@@ -105,15 +103,14 @@ def test_stopping_ends_a_recovery(make: Make, port: int) -> None:
     assert programs(port) == []
 
 
-def test_what_was_reused_and_is_nobodys_is_started_here(make: Make, port: int, run: Any) -> None:
-    running = run(str(PROGRAM), str(port), stdout=-3)
-    assert eventually(lambda: listens(port))
+def test_what_was_reused_and_is_nobodys_is_started_here(make: Make, port: int) -> None:
+    kept = make(settings(port), kept=True)
+    asyncio.run(kept.start())
     events: list[ResilienceEvent] = []
     services = make(settings(port), emit=events.append)
 
     async def main() -> None:
-        running.kill()
-        running.wait()
+        kept.kill()
         await asyncio.gather(*(services.ready() for _ in range(5)))
         assert services.started == ("site",)
         assert len(sites(port)) == 1
@@ -123,14 +120,13 @@ def test_what_was_reused_and_is_nobodys_is_started_here(make: Make, port: int, r
     assert changes == ["up", "down", "booting", "up", "stopped"]
 
 
-def test_what_was_reused_and_cannot_be_started_fails_for_good_the_third_time(make: Make, port: int, run: Any) -> None:
-    running = run(str(PROGRAM), str(port), stdout=-3)
-    assert eventually(lambda: listens(port))
+def test_what_was_reused_and_cannot_be_started_fails_for_good_the_third_time(make: Make, port: int) -> None:
+    kept = make(settings(port), kept=True)
+    asyncio.run(kept.start())
     services = make(settings(port, "site", "crash"))
 
     async def main() -> None:
-        running.kill()
-        running.wait()
+        kept.kill()
         for _ in range(2):
             with pytest.raises(Failed, match="ended at start with exit code 3"):
                 await services.recover("site")
@@ -164,13 +160,14 @@ def test_what_the_dead_have_written_means_nothing(make: Make, port: int, tmp_pat
     file = tmp_path / "logs" / "site.owner.json"
     file.parent.mkdir()
     text = (
-        '{"state": "up", "since": "", "restarts": 0, "persisted": true, "failure": null, "program": null, "owner": %s}'
+        '{"state": "up", "since": "", "restarts": 0, "persisted": true, "failure": null, "program": null, '
+        '"ports": {"shop.local": 1}, "owner": %s}'
     )
     file.write_text(text % [who.pid, who.birth])
     assert Ownership(file).elsewhere() is not None
     file.write_text(text % [who.pid, who.birth - 1])
     assert Ownership(file).elsewhere() is None
-    services = make(settings(port))
+    services = make(settings(port), kept=True)
 
     async def main() -> None:
         assert services.started == ("site",)

@@ -68,24 +68,40 @@ def test_kill_needs_no_loop(make: Make, port: int) -> None:
     asyncio.run(services.stop())
 
 
-def test_reuses_what_answers_as_itself_and_leaves_it_alone(make: Make, port: int, run: Any) -> None:
-    running = run(str(PROGRAM), str(port), stdout=-3)
-    assert eventually(lambda: listens(port))
-    services = make(settings(port, "site", "crash"))
+def test_what_others_start_is_waited_for_and_left_alone(make: Make, port: int, run: Any) -> None:
+    """A service without a command."""
+    services = make(settings(port, command=None))
 
     async def main() -> None:
-        await services.start()
+        starting = asyncio.create_task(services.start())
+        await asyncio.sleep(0.2)
+        assert not starting.done()
+        running.append(run(str(PROGRAM), str(port), stdout=-3))
+        await starting
         assert services.status() == (f"site: reused (shop.local:{port})",)
+        assert services.kept_lines() == ()
         await services.stop()
 
+    running: list[Any] = []
     asyncio.run(main())
-    assert running.poll() is None
+    assert running[0].poll() is None
     assert listens(port)
+
+
+def test_what_others_should_have_started_and_have_not(make: Make, port: int) -> None:
+    found = failure(make(settings(port, command=None, ready_timeout=0.2)))
+    assert found.message == (
+        f"service `site` is started by others (it has no `command`), and on port {port}: nothing listens"
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
-    [(("other",), "service is 'other' instead of 'site'"), (("site", "sick"), "it answers 503")],
+    [
+        (("other",), "service is 'other' instead of 'site'"),
+        (("site", "sick"), "it answers 503"),
+        ((), "it answers as this service, and this project does not keep it"),
+    ],
 )
 def test_a_stranger_is_named(make: Make, port: int, run: Any, arguments: tuple[str, ...], problem: str) -> None:
     stranger = run(str(PROGRAM), str(port), *arguments, stdout=-3)
@@ -94,6 +110,7 @@ def test_a_stranger_is_named(make: Make, port: int, run: Any, arguments: tuple[s
     assert found.code == "SERVICE_DOWN"
     for part in ("`site`", str(port), f"pid {stranger.pid} (", "program.py", problem):
         assert part in found.message
+    assert '`port = "auto"` in [tool.harness.services.site]' in found.advice
     assert stranger.poll() is None
 
 
@@ -225,7 +242,7 @@ def test_contradictions_are_refused() -> None:
     with pytest.raises(ValueError, match=r"host shop\.local is given twice"):
         build(one=settings(1), two=settings(2))
     with pytest.raises(ValueError, match="port 1 is given twice"):
-        build(one=settings(1, hosts={"shop.local": 1, "bank.local": 1}))
+        build(one=settings(1), two=settings(1, hosts={"bank.local": 1}, health="http://bank.local/"))
     with pytest.raises(ValueError, match=r"`one`: health 'http://x\.local/' must be an http:// URL of: shop\.local"):
         build(one=settings(1, health="http://x.local/"))
     with pytest.raises(ValueError, match="`one`: its command is empty"):

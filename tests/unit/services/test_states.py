@@ -93,7 +93,7 @@ def test_the_events_of_what_is_reused(make: Make, port: int, run: Any) -> None:
     run(str(PROGRAM), str(port), stdout=-3)
     assert eventually(lambda: listens(port))
     events: list[ResilienceEvent] = []
-    services = make(settings(port), emit=events.append)
+    services = make(settings(port, command=None), emit=events.append)
 
     async def main() -> None:
         assert services.started == ()

@@ -51,7 +51,8 @@ def test_an_answer_that_is_nested_without_end_is_a_strangers() -> None:
 
     async def main() -> Answer:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        endpoint = Endpoint.of("site", settings(server.sockets[0].getsockname()[1]))
+        port = server.sockets[0].getsockname()[1]
+        endpoint = Endpoint.of("site", settings(port), {"shop.local": port})
         async with server, client() as http:
             return await probe(http, endpoint, 10)
 
@@ -106,6 +107,7 @@ def test_what_does_not_speak_http_is_a_strangers_at_once() -> None:
 
     async def main() -> Answer:
         async with await asyncio.start_server(greet, "127.0.0.1", 0) as server, client() as http:
-            return await probe(http, Endpoint.of("site", settings(server.sockets[0].getsockname()[1])), 10)
+            port = server.sockets[0].getsockname()[1]
+            return await probe(http, Endpoint.of("site", settings(port), {"shop.local": port}), 10)
 
     assert asyncio.run(main()).health is Health.OTHER

@@ -132,7 +132,7 @@ def test_a_stranger_on_the_port_is_no_crash(make: Make, port: int) -> None:
 def test_what_others_have_started_is_not_ended(make: Make, port: int, run: Any) -> None:
     running = run(str(PROGRAM), str(port), stdout=-3)
     assert eventually(lambda: listens(port))
-    services = make(settings(port))
+    services = make(settings(port, command=None))
 
     async def main() -> None:
         with pytest.raises(Failed) as caught:
@@ -185,7 +185,7 @@ from pathlib import Path
 from harness.failure import Failed
 from harness.resilience import SystemClock
 from harness.services import Services
-from harness.settings import ServiceSettings
+from harness.service_settings import ServiceSettings
 
 program, port, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 site = ServiceSettings(command=("{python}", program, str(port)), hosts={"shop.local": port},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ import asyncio, json, sys
 from pathlib import Path
 from harness.resilience import SystemClock
 from harness.services import Services
-from harness.settings import ServiceSettings
+from harness.service_settings import ServiceSettings
 
 program, port, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 # It binds late, and then serves beside the other: two that are started are both there to be seen.
@@ -34,7 +33,7 @@ site = ServiceSettings(command=("{python}", program, str(port), "site", "ok", "0
                        health="http://shop.local/health", ready_timeout=20)
 
 async def main():
-    services = Services({"site": site}, root=folder, logs=folder / "logs", clock=SystemClock())
+    services = Services({"site": site}, root=folder, logs=folder / "logs", clock=SystemClock(), kept=True)
     for line in sys.stdin:
         if line == "start\\n":
             await services.start()
@@ -75,19 +74,19 @@ def test_of_two_processes_at_once_one_starts_it_and_tells(port: int, tmp_path: P
 def test_who_was_outrun_at_the_port_tells_nothing_of_what_answers(
     make: Make, port: int, tmp_path: Path, run: Any
 ) -> None:
-    """Somebody who does not look at the lock was faster."""
-    services = make(settings(port, "site", "crash", "0.7"))
+    """Somebody who does not look at the lock was faster: it is named, and not used."""
+    services = make(settings(port, "site", "crash", "0.7"), kept=True)
     file = tmp_path / "logs" / "site.owner.json"
 
     async def main() -> None:
         starting = asyncio.create_task(services.start())
         assert await comes(file.exists)
-        run(str(PROGRAM), str(port), stdout=-3)
-        await starting
-        assert (services.started, services.states) == ((), {"site": "up"})
+        faster = run(str(PROGRAM), str(port), stdout=-3)
+        with pytest.raises(Failed, match=rf"cannot use port {port}, which is taken by pid {faster.pid} "):
+            await starting
         assert not file.exists()
         others = Ownership(file)
-        others.tell({"state": State.UP, "since": "", "restarts": 0}, None, None)
+        others.tell({"state": State.UP, "since": "", "restarts": 0}, None, {}, None)
         await services.stop()
         assert file.exists(), "what another says is not withdrawn"
 
@@ -97,20 +96,28 @@ def test_who_was_outrun_at_the_port_tells_nothing_of_what_answers(
 def new_turn(folder: Path) -> tuple[Turn, Ownership]:
     ownership = Ownership(folder / "site.owner.json")
     diagnosis = Diagnosis("site", {"shop.local": 1}, 1, folder / "site.log")
-    return Turn(ownership, folder / "site.lock", diagnosis, SystemClock()), ownership
+    return Turn(ownership.elsewhere, folder / "site.lock", diagnosis, SystemClock()), ownership
+
+
+async def never() -> None:
+    raise AssertionError("it was started a second time")
+
+
+async def nothing() -> None:
+    """It starts."""
 
 
 def test_who_comes_second_sees_what_the_first_has_told(tmp_path: Path) -> None:
     (first, said), (second, _) = new_turn(tmp_path), new_turn(tmp_path)
     begun = list[str]()
 
-    def begin() -> None:
-        said.tell({"state": State.BOOTING, "since": "", "restarts": 0}, None, None)
+    async def begin() -> None:
+        said.tell({"state": State.BOOTING, "since": "", "restarts": 0}, None, {}, None)
         begun.append("first")
 
     async def main() -> None:
         assert await first.take(begin)
-        assert not await second.take(lambda: begun.append("second"))
+        assert not await second.take(never)
 
     asyncio.run(main())
     assert begun == ["first"]
@@ -131,9 +138,9 @@ def test_a_lock_that_is_never_let_go_is_told(tmp_path: Path, monkeypatch: pytest
         holder = asyncio.create_task(hold())
         await holding.wait()
         with pytest.raises(Failed, match=r"cannot be started: another process has held .*site\.lock for 0\.1 s"):
-            await mine.take(os.abort)
+            await mine.take(never)
         let_go.set()
         await holder
-        assert await other.take(lambda: None)
+        assert await other.take(nothing)
 
     asyncio.run(main())

@@ -84,6 +84,8 @@ BROKEN = {
     "tags-text": Broken(after("tags: shop\n"), "5:7", ("expected: a list", "found: text 'shop'")),
     "inputs-list": Broken(after("inputs: [a]\n"), "5:9", ("expected: a mapping", "found: a list")),
     "misspelt-top-key": Broken(after("sucess_criteria: []\n"), "5:1", ("unknown key", "`success_criteria`?")),
+    "another-tools-word": Broken(after("depends_on: [A]\n"), "5:1", ("`depends_on`", "write `dependencies`")),
+    "separator-in-the-id": Broken(HEAD.replace("T-1", "A::1"), "1:10", ("must not hold `::`", "selected")),
     "misspelt-timeout": Broken(after("step_timout: 3\n"), "5:1", ("unknown key", "`step_timeout`?")),
     "misspelt-step-key": Broken(
         steps("{act: click, selector: '#a', optinal: true}"), "3:34", ("unknown key `optinal`", "`optional`?")

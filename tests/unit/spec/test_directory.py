@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from harness.compile import compile_plan
+from harness.settings import Settings
 from harness.spec.load import load_file
 from tests.unit.spec.files import STEPS, problems, write
 
@@ -104,3 +106,13 @@ def test_an_entry_under_another_key_is_a_warning(tmp_path: Path) -> None:
 
 def test_an_empty_directory(tmp_path: Path) -> None:
     assert "task_spec.json:1:1: the file cannot be read" in only(tmp_path)
+
+
+def test_a_step_stands_in_the_file_that_it_was_read_from(tmp_path: Path) -> None:
+    where = folder(tmp_path, task_spec={**SPEC, "success_criteria": ["exists('#done')"]}, oracle_trace={"steps": STEPS})
+    plan = compile_plan(load_file(where), settings=Settings(), run_id="r")
+    line = (where / "oracle_trace.json").read_text("utf-8").splitlines().index('   "selector": "#buy"')
+    assert plan.steps_source.endswith("oracle_trace.json")
+    assert plan.place_of(1) == f"{plan.steps_source}:{line - 1}"
+    assert plan.place_of(len(STEPS)) == plan.source
+    assert plan.source.endswith("task_spec.json")

@@ -49,7 +49,7 @@ def declared() -> Iterator[tuple[str, str]]:
     for rule, strategies in RULES.items():
         for word, model in strategies.items():
             fields = model.model_fields.keys() - {"strategy"}
-            yield from ((f"error_recovery.{rule}: {word}.{field}",) * 2 for field in fields)
+            yield from ((f"error_recovery.{rule}: {word}.{field}", f"error_recovery.on_*.{field}") for field in fields)
 
 
 def test_every_field_of_the_models_is_a_key() -> None:

@@ -60,6 +60,18 @@ def test_a_dependency_nobody_has_is_a_warning(tmp_path: Path) -> None:
     assert problem.hint == "did you mean `PAY-1`?"
 
 
+def test_a_task_that_another_one_runs_has_to_exist(tmp_path: Path) -> None:
+    plan = {"enabled": True, "alternative_task_id": "PAY-2"}
+    rules = {"on_precondition_fail": "attempt_repair"}
+    repairs = {"preconditions": ["mem('a') == 1"], "repairs": [{"task": "PAY-3"}], "error_recovery": rules}
+    tasks = [loaded(tmp_path, task(task_id="PAY-1", fallback_plan=plan, **repairs))]
+    alternative, repair = check_suite(tasks)
+    assert (alternative.severity, alternative.path) == ("error", "fallback_plan.alternative_task_id")
+    assert (repair.severity, repair.path) == ("error", "repairs[0].task")
+    assert alternative.hint == "did you mean `PAY-1`?"
+    assert check_suite(tasks, lambda *_: True) == ()
+
+
 def test_a_directory_may_be_named_instead(tmp_path: Path) -> None:
     first = loaded(tmp_path / "D1-check", task(task_id="D1"), "task_spec.json")
     second = loaded(tmp_path, task(task_id="D2", dependencies=["D1-check"]))

@@ -30,14 +30,14 @@ def test_what_is_of_all_tasks_wakes_who_waits_and_is_not_stamped() -> None:
 
 def test_a_summary_names_each_once() -> None:
     tally = Tally()
-    line = f"states exclude each other: {BROKEN.rule} (of=demo, polling=stopped)"
+    line = "inconsistent: `demo` answers, but nobody is monitoring it any more (of=demo, polling=stopped)"
     tally(record(BROKEN))
     assert tally.lines() == [line]
     tally(record(BROKEN))
     tally(record(InvariantBroken("service: no way from one state to the other")))
     assert tally.lines() == [
         f"{line}, twice",
-        "states exclude each other: service: no way from one state to the other ()",
+        "inconsistent: service: no way from one state to the other ()",
     ]
 
 
@@ -55,3 +55,10 @@ def test_what_is_there_at_so_many_looks_in_a_row_is_told() -> None:
         invariants.check(good, "other", looks=3)
         assert len(told) == count
     assert told == [InvariantBroken(BROKEN.rule, {"of": "demo", **bad, "tasks": "T-1"})]
+
+
+def test_each_rule_has_words_of_its_own() -> None:
+    from harness.resilience.connection import EXCLUSIONS
+    from harness.telemetry.wording import INCONSISTENT
+
+    assert list(INCONSISTENT) == [each.text for each in EXCLUSIONS]

@@ -7,6 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from harness.resilience.events import (
     Recovered,
     Retrying,
     ServiceChanged,
+    SlotAwaited,
     Waiting,
 )
 from harness.resilience.metrics import ResilienceMetrics
@@ -54,6 +56,11 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
         Waiting("open", 30, "circuit origin:http://shop.local is open"), "WARNING",
         "waiting 30.0 s: circuit origin:http://shop.local is open",
     ),
+    "waiting-for-slot": (
+        SlotAwaited("T-1", ".harness/slots", 5.2), "WARNING",
+        ("T-1 has waited 5 s for the one state of the site (isolation), which another task holds, perhaps of another "
+        "run: locks in .harness/slots"),
+    ),
     "circuit-state-change": (
         CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5"), "ERROR",
         "circuit origin:shop: closed -> open (consecutive_failures_5)",
@@ -68,7 +75,7 @@ ALL: dict[str, tuple[TelemetryEvent, str, str]] = {
         "service demo: up -> permanently_failed (crash 3 of 3)",
     ),
     "invariant-violated": (
-        InvariantBroken("no", {"server": "down"}), "WARNING", "states exclude each other: no (server=down)",
+        InvariantBroken("no", {"server": "down"}), "WARNING", "inconsistent: no (server=down)",
     ),
     "threshold": (
         ThresholdCrossed("error_rate", "ok", "critical", 0.2, 0.15, "share"), "CRITICAL",
@@ -107,6 +114,12 @@ def test_graver_and_less_grave() -> None:
         ThresholdCrossed("m", "warning", "ok", 0, 5, "per minute"): "INFO",
         TaskDone("failed", 1, 1, 1, 1, "X", expected=True): "INFO",
         TaskDone("completed", 1, 1, 1, 0): "INFO",
+        TaskDone("skipped", 1, 0, 1, 1, reason="no cart"): "WARNING",
+        TaskDone("aborted", 1, 0, 1, 1, "PRECONDITION_NOT_MET", severity="warning"): "WARNING",
+        GaveUp("pre", "no cart", False, severity="warning"): "WARNING",
+        GaveUp("open", "no browser", False, severity="critical"): "CRITICAL",
+        GaveUp("open", "our own defect", False, severity="fatal"): "CRITICAL",
+        GaveUp("a call", "of which nobody knows more", False): "ERROR",
     }
     assert {event: level_name(event) for event in levels} == levels
 
@@ -304,7 +317,9 @@ def test_the_figures_of_a_run() -> None:
     ]
     for event in events:
         tally(record(event, task_id="T-1", step=0))
-    tally(record(TaskDone("completed", 9, 5, 20, 4), task_id="T-1"))
+    done = TaskDone("completed", 9, 5, 20, 4, retries=1, successful_retries=1, fallbacks=1)
+    tally(record(replace(done, recovered=1, recovery_seconds=2.0), task_id="T-1"))
+    tally(record(replace(done, final_state="skipped", attempts=0, failures=0), task_id="T-2"))
     tally(record(Retrying("channel", 1, 3, 0.5, "reset", "network"), task_id="T-1"))
     assert tally.as_json()["resilience"] == {
         "totalAttempts": 21, "successfulRetries": 1, "failedRetries": 0, "circuitOpens": 1, "fallbacksUsed": 1,
@@ -341,7 +356,7 @@ def test_the_text_of_prometheus() -> None:
     tally = Tally()
     tally(record(RETRY, task_id="T-1", step=0))
     tally(record(Recovered("open", 2.0, 2), task_id="T-1", step=0))
-    tally(record(TaskDone("completed", 9, 5, 20, 1), task_id="T-1"))
+    tally(record(TaskDone("completed", 9, 5, 20, 1, retries=1, successful_retries=1), task_id="T-1"))
     families = text_string_to_metric_families(exposition(tally, {"completed": 2, "failed": 1}))
     samples = {(sample.name, *sample.labels.values()): sample.value for family in families for sample in family.samples}
     assert samples["taskspec_attempts_total",] == 20

@@ -13,6 +13,7 @@ from harness.plan import Plan
 from harness.record import StepRecord, TaskResult, Warning_
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Rulebook, Skip, Substitute, Trust
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
+from harness.telemetry.categories import origin
 from harness.telemetry.record import StepDone, TaskDone
 from harness.telemetry.translation import PROPOSALS, Translator
 from tests.unit.reporting import sample
@@ -43,8 +44,8 @@ def chosen(remedy: Remedy, failure: Failure = REFUSED, index: int = 0) -> Event:
 def test_retries_and_a_recovery() -> None:
     events = told(*begun(), tried(0, REFUSED), chosen(Retry(1.0)), tried(1.5, REFUSED), chosen(Retry(2.0)), tried(4.0))
     assert events == [
-        Retrying(OPEN, 1, 3, 1.0, "connection refused", "network"),
-        Retrying(OPEN, 2, 3, 2.0, "connection refused", "network"),
+        Retrying(OPEN, 1, 3, 1.0, "connection refused", "network", **origin(REFUSED)),
+        Retrying(OPEN, 2, 3, 2.0, "connection refused", "network", **origin(REFUSED)),
         Recovered(OPEN, 4.0, 3, "network"),
     ]
 
@@ -65,13 +66,13 @@ def test_waiting_for_a_circuit_is_no_retry() -> None:
     waited = (tried(1.5, left_alone), chosen(Retry(30.0), left_alone)) * 2
     events = told(*retried, *waited, tried(60, REFUSED), chosen(Retry(2.0)), tried(63))
     assert events == [
-        Retrying(OPEN, 1, 3, 1.0, "connection refused", "network"),
+        Retrying(OPEN, 1, 3, 1.0, "connection refused", "network", **origin(REFUSED)),
         *[Waiting(OPEN, 30.0, f"circuit {name} is open")] * 2,
-        Retrying(OPEN, 2, 3, 2.0, "connection refused", "network"),
+        Retrying(OPEN, 2, 3, 2.0, "connection refused", "network", **origin(REFUSED)),
         Recovered(OPEN, 63.0, 3, "network"),
     ]
     given_up = told(*begun(), *waited, tried(60, left_alone), chosen(GiveUp(), left_alone))
-    assert given_up[-1] == GaveUp(OPEN, "nothing was sent", False, "unavailable")
+    assert given_up[-1] == GaveUp(OPEN, "nothing was sent", False, "unavailable", **origin(left_alone))
 
 
 def test_an_attempt_that_a_circuit_refused_is_none() -> None:
@@ -98,11 +99,11 @@ def test_what_is_given_up_is_told_once() -> None:
     ended = TaskEnded(PLAN, result, sample.START)
     events = told(*begun(), tried(0, REFUSED), chosen(Retry()), tried(1, REFUSED), chosen(GiveUp()), ended)
     assert events[1:] == [
-        GaveUp(OPEN, "connection refused", True, "network"),
-        TaskDone("failed", 32.5, 0, 1, 1, "NET_CONNECTION_REFUSED"),
+        GaveUp(OPEN, "connection refused", True, "network", **origin(REFUSED)),
+        TaskDone("failed", 32.5, 0, 1, 1, **origin(REFUSED)),
     ]
     (alone, _) = told(TaskStarted(PLAN, sample.START), TaskEnded(PLAN, sample.failed(PLAN, REFUSED, -1), sample.START))
-    assert alone == GaveUp("task B1-2025-001", "connection refused", False, "network")
+    assert alone == GaveUp("task B1-2025-001", "connection refused", False, "network", **origin(REFUSED))
 
 
 def test_a_rewind_is_a_retry_and_the_step_recovers_when_it_is_done_again() -> None:
@@ -110,7 +111,7 @@ def test_a_rewind_is_a_retry_and_the_step_recovers_when_it_is_done_again() -> No
     plan = sample.plan(rulebook=Rulebook.model_validate({"on_timeout": "retry_from_checkpoint"}))
     events = told(*begun(), tried(0, slow), RemedyChosen(plan, 0, slow, Rewind(1.5), 1), *begun()[1:], tried(9.0))
     assert events == [
-        Retrying(OPEN, 1, 1, 0.0, "too slow", "timeout_step"),
+        Retrying(OPEN, 1, 1, 0.0, "too slow", "timeout_step", **origin(slow)),
         Recovered(OPEN, 9.0, 2, "timeout_step"),
     ]
 
@@ -119,7 +120,9 @@ def test_other_remedies() -> None:
     differ = Failure("STATE_INCONSISTENT", "they differ")
     unmet = Failure("PRECONDITION_NOT_MET", "no cart")
     assert told(chosen(Trust("environment"), differ)) == [FellBack("step 0", "memory", "environment", "they differ")]
-    assert told(chosen(Repair(), unmet)) == [Retrying("step 0", 1, 1, 0.0, "no cart", "precondition_not_met")]
+    assert told(chosen(Repair(), unmet)) == [
+        Retrying("step 0", 1, 1, 0.0, "no cart", "precondition_not_met", **origin(unmet))
+    ]
     skipped = StepRecord(0, PLAN.steps[0], (sample.attempt(PLAN.steps[0], 0, 1, ABSENT),), skipped=True)
     events = told(*begun(), chosen(Skip("step"), ABSENT), StepEnded(PLAN, skipped))
     assert events == [Degraded(OPEN, "the task goes on without it: nothing matches #a")]
@@ -132,9 +135,9 @@ def test_proposals_that_are_no_step() -> None:
     assert PROPOSALS == INVALID_IN_A_ROW
     name = "proposal of monkey"
     assert events == [
-        Retrying(name, 1, 2, 0.0, "no step", "validation"),
-        Retrying(name, 2, 2, 0.0, "no step", "validation"),
-        GaveUp(name, "no step", True, "validation"),
+        Retrying(name, 1, 2, 0.0, "no step", "validation", **origin(invalid)),
+        Retrying(name, 2, 2, 0.0, "no step", "validation", **origin(invalid)),
+        GaveUp(name, "no step", True, "validation", **origin(invalid)),
     ]
 
 
@@ -151,7 +154,11 @@ def test_tasks_that_end() -> None:
     assert ended(relaxed)[0] == Degraded("task B1-2025-001", "only the total")
     assert ended(other)[1] == FellBack("task B1-2025-001", "B1-2025-001", "T-2", "connection refused")
     assert [type(event) for event in ended(interrupted)] == [TaskDone]
-    assert ended(replace(interrupted, skipped="not here"))[0].final_state == "skipped"
+    left_out = ended(replace(interrupted, skipped="not here"))[0]
+    assert (left_out.final_state, left_out.reason) == ("skipped", "not here")
+    taken_over = Warning_("alternative_task_used", "w", details={"error_message": "refused"})
+    made_up = replace(passed, alternative=replace(passed, task_id="T-2"), warnings=(taken_over,))
+    assert ended(made_up)[0] == FellBack("task B1-2025-001", "B1-2025-001", "T-2", "refused")
 
 
 def test_steps_are_told_when_asked_for() -> None:

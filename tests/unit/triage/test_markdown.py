@@ -24,7 +24,7 @@ def test_the_first_lines_say_how_it_went() -> None:
     lines = markdown(page(runs.run())).splitlines()
     assert lines[0] == "## ❌ 10 of 18 tasks failed"
     assert lines[2] == (
-        "6 passed, 10 failed, 1 failed as expected, 1 skipped, 1 flaky, 1 healed in 90 s. "
+        "7 passed (1 as declared), 10 failed, 1 skipped, 1 flaky, 1 healed in 90 s. "
         "Run <code>20251116T090000-4711</code>."
     )
 

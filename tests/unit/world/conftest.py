@@ -44,7 +44,7 @@ class Answer(BaseHTTPRequestHandler):
 
 
 class EnvironmentServer(ThreadingHTTPServer):
-    """`calls` is what was asked; `broken` replaces every answer; `gate`, while set, delays them.
+    """`calls` is what was asked; `broken` replaces the answers to what it `breaks`; `gate`, while set, delays them.
 
     `after_put`, when set, is what the site makes of any document that is put.
     """
@@ -58,8 +58,11 @@ class EnvironmentServer(ThreadingHTTPServer):
         self.calls: list[tuple[str, str]] = []
         self.hosts: list[str] = []
         self.broken: tuple[int, bytes] | None = None
+        self.breaks = ("GET", "PUT", "PATCH", "POST")
         self.gate: threading.Event | None = None
         self.after_put: Any = None
+        self.shallow = False
+        """A PATCH replaces whole top-level values, as careless sites do."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that gave up waiting is what some tests are about."""
@@ -71,7 +74,7 @@ class EnvironmentServer(ThreadingHTTPServer):
         self.hosts.append(headers["Host"])
         if self.gate is not None:
             self.gate.wait(20)
-        if self.broken is not None:
+        if self.broken is not None and method in self.breaks:
             return self.broken
         world = headers["User-Agent"].removeprefix("harness-channel harness-world/")
         document = self.worlds.setdefault(world, self.seed)
@@ -79,7 +82,8 @@ class EnvironmentServer(ThreadingHTTPServer):
             case "PUT":
                 document = json.loads(body) if self.after_put is None else self.after_put
             case "PATCH":
-                document = merge(document, json.loads(body))
+                patch = json.loads(body)
+                document = {**document, **patch} if self.shallow else merge(document, patch)
             case "POST":
                 document = self.seed
         self.worlds[world] = document

@@ -402,3 +402,36 @@ def test_an_unknown_channel_lists_the_known_ones() -> None:
 def test_settings_that_fit_no_kind(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="channel `env`"):
         Channels({"env": ChannelSettings(**settings)}, hosts={}, root=Path())
+
+
+async def _codes(channels: Channels, *documents: str, file: Path) -> list[str]:
+    found = []
+    for text in documents:
+        file.write_text(text, "utf-8")
+        try:
+            await channels.read("env", "w")
+            found.append("")
+        except Failed as failed:
+            found.append(f"{failed.failure.code}: {failed.failure.message}")
+    return found
+
+
+def test_a_document_that_is_damaged_is_data_corruption(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"total": {"type": "number"}}}
+    (tmp_path / "env.schema.json").write_text(json.dumps(schema), "utf-8")
+    table = {"env": ChannelSettings(file="env.json", schema="env.schema.json")}
+    channels = Channels(table, hosts={}, root=tmp_path)
+    texts = ('{"total": 1}', '{"total": "1,50"}', '{"total": 1', '{"total": 2}')
+    fine, broken, half, again = asyncio.run(_codes(channels, *texts, file=tmp_path / "env.json"))
+    assert (fine, again) == ("", "")
+    assert broken == ("DATA_CORRUPTION: channel `env`: total breaks env.schema.json: '1,50' is not of type 'number'")
+    assert half.partition(":")[0] == "DATA_CORRUPTION"
+
+
+@pytest.mark.parametrize("text", ["{", '{"type": "nonsense"}', None])
+def test_a_schema_that_is_none_is_refused_at_the_start(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "s.json").write_text(text, "utf-8")
+    table = {"env": ChannelSettings(file="env.json", schema="s.json")}
+    with pytest.raises(ValueError, match="expected a file with a JSON Schema"):
+        Channels(table, hosts={}, root=tmp_path)

@@ -144,7 +144,8 @@ def test_a_put_that_is_refused_is_a_difference(environment: EnvironmentServer, s
     async def act(world: TaskWorld) -> Any:
         kept = await world.save()
         world.remember("late", 1, "t")
-        environment.broken = (status, b"no")
+        await world.merge("env", "cart.a", 7)
+        environment.broken, environment.breaks = (status, b"no"), ("PUT", "PATCH")
         found = await world.restore(kept)
         assert world.memory() == {}
         return kept.whole, found
@@ -154,10 +155,51 @@ def test_a_put_that_is_refused_is_a_difference(environment: EnvironmentServer, s
     assert found == (f"env: was not put back: PUT http://world.local/env answered {status}: no",)
 
 
+def test_only_what_the_task_changed_is_written(environment: EnvironmentServer) -> None:
+    """By a patch of these places; what nobody changed is not written at all."""
+
+    async def act(world: TaskWorld) -> Any:
+        kept = await world.save()
+        await world.merge("env", "cart.a", 7)
+        environment.calls.clear()
+        return await world.restore(kept), await world.restore(kept)
+
+    assert play({"env": HTTP}, act, environment.server_port) == ((), ())
+    assert [method for method, _ in environment.calls] == ["GET", "PATCH", "GET", "GET"]
+
+
+def test_a_site_that_merges_the_top_level_alone_gets_the_whole_document(environment: EnvironmentServer) -> None:
+    async def act(world: TaskWorld) -> Any:
+        kept = await world.save()
+        await world.merge("env", "cart.a", 7)
+        environment.shallow = True
+        return await world.restore(kept), await world.channel("env")
+
+    assert play({"env": HTTP}, act, environment.server_port) == ((), environment.seed)
+    assert [method for method, _ in environment.calls[-3:]] == ["PUT", "GET", "GET"]
+
+
+def test_without_isolation_nothing_is_put_back(environment: EnvironmentServer) -> None:
+    async def act(world: TaskWorld) -> Any:
+        world = TaskWorld(world._plan, world._store, world._channels, world._clock, put_back=False)
+        kept = await world.save()
+        await world.merge("env", "cart.a", 7)
+        return kept, await world.restore(kept), await world.channel("env")
+
+    kept, found, document = play({"env": HTTP}, act, environment.server_port)
+    assert not kept.whole
+    assert kept.environment == {}
+    assert found == (kept.refused,)
+    assert 'isolation = "none"' in kept.refused
+    assert document["cart"]["a"] == 7
+
+
 def test_what_the_site_made_of_the_document_is_named(environment: EnvironmentServer) -> None:
     async def act(world: TaskWorld) -> Any:
         kept = await world.save()
         document = kept.environment["env"]
+        await world.merge("env", "orders", [])
+        environment.broken, environment.breaks = (405, b"no"), ("PATCH",)
         environment.after_put = {**document, "cart": {"a": 1}, "world": {"now": "later"}, "new": 1}
         return await world.restore(kept)
 
@@ -175,18 +217,20 @@ def test_a_document_that_cannot_be_read_again_is_a_difference(environment: Envir
         return await world.restore(kept)
 
     (line,) = play({"env": HTTP}, act, environment.server_port)
-    assert line.startswith("env: was put back, and cannot be read: GET http://world.local/env did not answer with JSON")
+    why = "GET http://world.local/env did not answer with JSON"
+    assert line.startswith(f"env: was not put back, since it cannot be read: {why}")
+    assert [method for method, _ in environment.calls] == ["GET", "GET"]
 
 
 def test_python_code_that_fails_is_a_difference(project: Path) -> None:
     async def act(world: TaskWorld) -> Any:
-        return await world.restore(await world.save())
+        kept = await world.save()
+        sys.modules["tables_under_test"].DOCUMENTS["w1"]["items"].append("changed")
+        return await world.restore(kept)
 
     (line,) = play({"env": python("broken")}, act)
     expected = "env: was not put back: tables_under_test:broken: restore failed with TimeoutError: the database is busy"
     assert line == expected
-    (line,) = play({"env": python("nothing")}, act)
-    assert "import failed with AttributeError" in line
     with pytest.raises(Failed, match=r"tables_under_test:slow: restore took longer than 0\.2 s"):
         play({"env": python("slow", timeout=0.2)}, act)
 
@@ -199,7 +243,8 @@ def test_a_file_that_cannot_be_written_is_a_difference(project: Path) -> None:
         return await world.restore(kept)
 
     (line,) = play({"env": file(project)}, act)
-    assert "state.json cannot be written: Is a directory" in line
+    assert "was not put back, since it cannot be read" in line
+    assert "state.json cannot be read: Is a directory" in line
     assert sorted(path.name for path in project.iterdir()) == ["state.json", "tables_under_test.py"]
 
 
@@ -214,7 +259,7 @@ def test_a_channel_that_does_not_answer_raises_in_time(environment: EnvironmentS
         with pytest.raises(Failed, match=r"GET .*no answer within 0\.3 s") as caught:
             await world.save()
         assert caught.value.failure.code == "CHANNEL_UNREADABLE"
-        with pytest.raises(Failed, match=r"PUT .*no answer within 0\.3 s"):
+        with pytest.raises(Failed, match=r"GET .*no answer within 0\.3 s"):
             await world.restore(kept)
         assert world.memory() == {}
         assert await world.channel("file") == {"stock": {"A": 1}}

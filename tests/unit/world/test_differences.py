@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 
 from harness.criteria import lookup
-from harness.world.differences import bounded, differences
+from harness.world.differences import bounded, copied, differences, merge_patch, put_back
+from tests.unit.world.conftest import merge
 from tests.unit.world.test_memory import JSON
 
 
@@ -105,3 +106,33 @@ def test_a_very_deep_document() -> None:
     (line,) = lines(saved, now)
     assert line.startswith("env: [0][0]")
     assert line.endswith("was saved as 1, is 2")
+
+
+@given(JSON, JSON)
+def test_changes_put_back_make_what_was_saved(saved: Any, now: Any) -> None:
+    untouched = copied(now)
+    target = put_back(now, list(differences("env", saved, now)))
+    assert lines(saved, target) == []
+    assert lines(untouched, now) == [], "the document as it is stays as it is"
+
+
+@given(JSON, JSON)
+def test_a_merge_patch_says_the_same(saved: Any, now: Any) -> None:
+    changes = list(differences("env", saved, now))
+    patch = merge_patch(put_back(now, changes), changes)
+    if changes and patch is not None:
+        assert lines(saved, merge(now, patch)) == []
+
+
+def test_what_another_has_changed_is_not_in_the_patch() -> None:
+    """Only the places that differ: a list as a whole, an object by its keys; what was added is removed by null."""
+    saved: Any = {"todos": [1, 2], "users": {"ann": {"age": 1}}, "kept": 1}
+    now: Any = {"todos": [1], "users": {"ann": {"age": 2, "new": 1}}, "kept": 1}
+    changes = list(differences("env", saved, now))
+    patch = merge_patch(put_back(now, changes), changes)
+    assert patch == {"todos": [1, 2], "users": {"ann": {"age": 1, "new": None}}}
+
+
+def test_null_cannot_be_written_by_a_patch() -> None:
+    changes = list(differences("env", {"a": None}, {"a": 1}))
+    assert merge_patch({"a": None}, changes) is None

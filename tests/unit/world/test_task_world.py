@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -43,6 +44,7 @@ class Stage:
     clock: StillClock = field(default_factory=StillClock)
     settings: dict[str, ChannelSettings] = field(default_factory=dict)
     port: int = 0
+    memory_channel: str | None = None
 
     def play(self, act: Callable[[TaskWorld], Awaitable[Any]], **plan: Any) -> Any:
         spec = SimpleNamespace(episode_id=plan.pop("episode_id", None), memory=plan.pop("memory", {}))
@@ -50,7 +52,7 @@ class Stage:
 
         async def main() -> Any:
             channels = Channels(self.settings, hosts={"world.local": self.port}, root=Path())
-            world: World = (made := TaskWorld(given, self.store, channels, self.clock))
+            world: World = (made := TaskWorld(given, self.store, channels, self.clock, self.memory_channel))
             try:
                 await world.begin()
                 return await act(made)
@@ -161,3 +163,63 @@ def test_unknown_and_unreachable_channels_raise(served: Stage, environment: Envi
     environment.broken = (500, b"")
     with pytest.raises(Failed, match="answered 500"):
         served.play(unknown, start=START)
+
+
+def at_the_site(stage: Stage, tmp_path: Path, document: dict[str, Any], *, readonly: bool = False) -> Path:
+    """The memory is kept by the system under test, in a file; the file."""
+    file = tmp_path / "memory.json"
+    file.write_text(json.dumps(document), "utf-8")
+    stage.settings = {"kv": ChannelSettings(file=str(file), readonly=readonly)}
+    stage.memory_channel = "kv"
+    return file
+
+
+def test_memory_is_read_and_written_where_the_system_under_test_keeps_it(stage: Stage, tmp_path: Path) -> None:
+    entry = {"key": "b", "value": 2, "ts": "2025-01-01T00:00:00Z", "source": "site", "confidence": 0.5}
+    file = at_the_site(stage, tmp_path, {"orders.last[0].id": "O-1", "b": entry})
+
+    async def act(world: TaskWorld) -> None:
+        assert world.memory() == {"orders.last[0].id": "O-1", "b": 2, "a.b": 1}
+        assert world.entries()["b"] == entry
+        world.remember("c[0]", {"x": 1}, "T#1")
+        await world.synchronize()
+        document = json.loads(file.read_text("utf-8"))
+        assert document == {"orders.last[0].id": "O-1", "b": entry, "a.b": 1, "c[0]": {"x": 1}}
+        file.write_text(json.dumps({**document, "b": 3}), "utf-8")
+        await world.synchronize()
+        assert world.memory()["b"] == 3
+
+    stage.play(act, memory={"a.b": 1})
+
+
+def test_what_a_task_remembers_stays_its_own_beside_a_memory_that_is_only_read(stage: Stage, tmp_path: Path) -> None:
+    file = at_the_site(stage, tmp_path, {"a": 1, "b": 2}, readonly=True)
+
+    async def act(world: TaskWorld) -> None:
+        world.remember("b", 5, "T#1")
+        await world.synchronize()
+        assert world.memory() == {"a": 1, "b": 5}
+
+    stage.play(act)
+    assert json.loads(file.read_text("utf-8")) == {"a": 1, "b": 2}
+
+
+def test_going_back_puts_the_memory_back_where_it_is_kept(stage: Stage, tmp_path: Path) -> None:
+    file = at_the_site(stage, tmp_path, {"a": 1})
+
+    async def act(world: TaskWorld) -> None:
+        kept = await world.save()
+        world.remember("a", 2, "T#1")
+        await world.synchronize()
+        assert await world.restore(kept) == ()
+        assert world.memory() == {"a": 1}
+
+    stage.play(act)
+    assert json.loads(file.read_text("utf-8")) == {"a": 1}
+
+
+def test_a_memory_that_is_no_object_is_refused(stage: Stage, tmp_path: Path) -> None:
+    at_the_site(stage, tmp_path, {})
+    (tmp_path / "memory.json").write_text("[1]", "utf-8")
+    with pytest.raises(Failed, match="no object of key -> value"):
+        stage.play(memory)

@@ -1,0 +1,127 @@
+"""Functions of ours that look at a page in a world of their own, where the page's scripts have replaced nothing.
+
+Playwright evaluates in the page's own world, whose prototypes are the page's. Its selector engines run in a world
+apart, so an engine of ours answers each question with an element whose text is the answer. What is too large or too
+secret for a selector, which traces and error messages show, is asked through the DevTools protocol (`ask`).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from playwright.async_api import CDPSession, Locator, Page, Playwright
+from playwright.async_api import Error as PlaywrightError
+
+ENGINE = "taskspec"
+_MARK = f'internal:or="{ENGINE}=mark"'
+"""An element of ours, which comes after all matches of a selector, also when there are none."""
+_scripts: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A function `(elements, argument) => value`, by its name; the value is one of JSON.
+
+    All calls raise what Playwright raises, also when the function itself does not come to its end.
+    """
+
+    name: str
+
+    async def of_all(self, locator: Locator, argument: Any = None, seconds: float | None = None) -> Any:
+        """Call it with all elements that match now; none is waited for."""
+        return await self._answer("all", locator.locator(_MARK), argument, seconds)
+
+    async def of_one(self, locator: Locator, argument: Any = None, seconds: float | None = None) -> Any:
+        """Call it with the one element that matches, which is waited for."""
+        return await self._answer("one", locator, argument, seconds)
+
+    async def of_page(self, page: Page, argument: Any = None, seconds: float | None = None) -> Any:
+        """Call it without an element, for the document."""
+        return await self._answer("all", page.locator(f"{ENGINE}=mark"), argument, seconds)
+
+    async def _answer(self, whom: str, locator: Locator, argument: Any, seconds: float | None) -> Any:
+        asked = quote(json.dumps(argument), safe="")
+        carrier = locator.locator(f"{ENGINE}={whom}.{self.name}.{asked}")
+        text = await carrier.text_content(timeout=None if seconds is None else 1000 * seconds)
+        answer = json.loads(text or "{}")
+        if "error" in answer:
+            raise PlaywrightError(f"the page cannot be read: {answer['error']}")
+        return answer.get("value")
+
+
+def script(name: str, source: str) -> Script:
+    """A script that every browser knows which is started after this."""
+    _scripts[name] = source
+    return Script(name)
+
+
+async def ask(control: CDPSession, source: str, *arguments: Any) -> Any:
+    """The value of one call of a function in the page of a control session; of its promise, when it gives one.
+
+    Arguments and value are of JSON. The page is not waited for. Raises Playwright's errors, also for what the function
+    itself throws.
+    """
+    tree = await control.send("Page.getFrameTree")
+    asked = {"frameId": tree["frameTree"]["frame"]["id"], "worldName": ENGINE}
+    world = await control.send("Page.createIsolatedWorld", asked)
+    call = {
+        "functionDeclaration": source,
+        "executionContextId": world["executionContextId"],
+        "arguments": [{"value": each} for each in arguments],
+        "awaitPromise": True,
+        "returnByValue": True,
+    }
+    answer = await control.send("Runtime.callFunctionOn", call)
+    if "exceptionDetails" in answer:
+        thrown = answer["exceptionDetails"].get("exception", {}).get("description", "the script failed")
+        raise PlaywrightError(f"the page cannot be read: {thrown.splitlines()[0]}")
+    return answer["result"].get("value")
+
+
+async def register(playwright: Playwright) -> None:
+    """Make all scripts known to the browsers of a driver that was just started."""
+    functions = ",".join(f"{json.dumps(name)}: ({source.strip()})" for name, source in _scripts.items())
+    await playwright.selectors.register(ENGINE, script=_ENGINE % functions, content_script=True)
+
+
+_ENGINE = """
+(() => {
+  const functions = {%s};
+  const marks = new WeakSet();
+  let gathered = [], of = null;
+  const carrier = text => {
+    const element = document.createElement('span');
+    element.textContent = text;
+    return element;
+  };
+  const answered = (name, elements, argument) => {
+    try {
+      return carrier(JSON.stringify({value: functions[name](elements, argument)}));
+    } catch (error) {
+      return carrier(JSON.stringify({error: String(error)}));
+    }
+  };
+  const queryAll = (root, body) => {
+    if (body === 'mark') {
+      const mark = carrier('');
+      marks.add(mark);
+      gathered = [];
+      return [mark];
+    }
+    const [whom, name, ...rest] = body.split('.');
+    const argument = JSON.parse(decodeURIComponent(rest.join('.')));
+    if (whom === 'one') return [answered(name, [root], argument)];
+    if (!marks.has(root)) {
+      gathered.push(root);
+      return [];
+    }
+    const elements = gathered;
+    gathered = [];
+    return [answered(name, elements, argument)];
+  };
+  return {queryAll, query: (root, body) => queryAll(root, body)[0]};
+})()
+"""

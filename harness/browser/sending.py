@@ -1,0 +1,115 @@
+"""What leaves the pages while a step is under way: the evidence that it was a write (DESIGN 4.2).
+
+It is written down as the request leaves, in this process: whatever dies afterwards, it is known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from urllib.parse import urldefrag, urlsplit
+
+from harness.browser.network import GIVEN_UP, code_of, effect_of, net_error
+from harness.failure import Effect
+from harness.record import SAFE_METHODS, Sent
+
+MOST = 200
+"""Requests that are kept of one step; a page that sends more is a write already."""
+KINDS = 200
+"""Kinds of requests whose times are kept."""
+SIGHTINGS = 3
+"""So many of one kind at even intervals, with no act in between, are the page's own doing."""
+SHORTEST = 0.2
+"""Seconds: what comes more often is not a heartbeat, but one act's several requests."""
+EVEN = 1.5
+"""Factor between the longest and the shortest interval of what is sent regularly."""
+BODY_BYTES = 4096
+_DIGITS = re.compile(rb"\d+")
+_ANSWERED_ANYWAY = ("ERR_BLOCKED_BY_RESPONSE", "ERR_BLOCKED_BY_ORB")
+"""Blocked only when the answer was there."""
+
+
+def kind_of(method: str, url: str, body: bytes | None) -> Hashable:
+    """By what a page's heartbeats are alike: they differ in their numbers at most (a time, a count)."""
+    parts = urlsplit(url)
+    return method, parts.netloc, parts.path, _DIGITS.sub(b"0", (body or b"")[:BODY_BYTES])
+
+
+@dataclass(slots=True)
+class _Kind:
+    """When one kind of request was seen since the last act, and whether it was seen before that."""
+
+    times: deque[float] = field(default_factory=lambda: deque(maxlen=SIGHTINGS))
+    before: bool = False
+    regular: bool = False
+
+    def seen(self, now: float) -> None:
+        self.times.append(now)
+        pauses = [later - earlier for earlier, later in zip(self.times, list(self.times)[1:], strict=False)]
+        if len(pauses) == SIGHTINGS - 1 and min(pauses) >= SHORTEST:
+            self.regular = self.regular or max(pauses) <= EVEN * min(pauses)
+
+
+class Sending:
+    """Of one context. `begin` says that an attempt begins, `sent` that a request leaves, `take` what is known."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._left: list[Sent] = []
+        self._kinds: dict[Hashable, _Kind] = {}
+        self._looks = False
+        self._answered = False
+        self.unsafe = False
+        """Whether an unsafe request has left since the attempt began."""
+
+    def begin(self, *, looks: bool) -> None:
+        """An attempt begins. A step that only looks does nothing: what leaves meanwhile follows from the act before."""
+        self._looks, self.unsafe = looks, False
+        if looks:
+            return
+        self._answered = False
+        for kind in self._kinds.values():
+            kind.before = True
+            kind.times.clear()
+
+    def leaves(self, method: str, url: str, *, page: bool, after: Sent | None, body: bytes | None) -> Sent | None:
+        """A request leaves; `after` is the one that was redirected to it. None for what need not be known."""
+        safe = method in SAFE_METHODS
+        if safe and not page:
+            return None
+        if not safe and not page and self._own_doing(kind_of(method, url, body)):
+            return None
+        follows = self._answered if after is None else after.follows or after.method not in SAFE_METHODS
+        sent = Sent(method, urldefrag(url).url, page=page, follows=safe and follows)
+        self.unsafe = self.unsafe or not safe
+        if len(self._left) < MOST:
+            self._left.append(sent)
+        return sent
+
+    def _own_doing(self, kind: Hashable) -> bool:
+        """Whether the page sends this by itself, again and again; in case of doubt it does not."""
+        known = self._kinds.get(kind)
+        if known is None:
+            known = self._kinds[kind] = _Kind()
+            if len(self._kinds) > KINDS:
+                del self._kinds[next(iter(self._kinds))]
+        known.seen(self._now())
+        return known.regular or (self._looks and known.before)
+
+    def answered(self, sent: Sent) -> None:
+        """An answer has come, whatever it says."""
+        self._answered = self._answered or sent.method not in SAFE_METHODS
+
+    @staticmethod
+    def failed(sent: Sent, error: str) -> None:
+        """No answer came, or not all of it: some errors say that nothing was sent."""
+        name = net_error(error) or ""
+        if name != GIVEN_UP and name not in _ANSWERED_ANYWAY:
+            sent.arrived = effect_of(code_of(name)) is not Effect.NONE
+
+    def take(self) -> tuple[Sent, ...]:
+        """What has left since the last time."""
+        taken, self._left = tuple(self._left), []
+        return taken

@@ -1,0 +1,92 @@
+"""`harness circuits`: the circuits that `persist` keeps between runs, looked at and closed by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from harness.circuits import kept_circuits
+from harness.cli.ending import fail
+from harness.cli.project import settings_at
+from harness.reporting.visible import printable
+from harness.resilience import SystemClock
+from harness.resilience.circuits import Circuits
+from harness.resilience.events import CircuitChanged, ResilienceEvent
+
+_HEAD = ("circuit", "state", "failures", "reopens in", "last failure")
+
+
+def circuits(
+    reset: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Close this one, as origin:http://shop.local; repeatable.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Close all of them.")] = False,
+    project: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The project; default: the one of this folder.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON document instead of text.")] = False,
+) -> None:
+    """List the circuits that are kept in .harness/circuits.sqlite3, and close one (--reset NAME) or all (--all).
+
+    They are kept with `persist = true` in [tool.harness.breaker]. A run at this moment takes over what is closed here.
+    Exit code: 0; 1 when no circuits are kept, or none has the NAME.
+
+    Example: harness circuits --reset origin:http://shop.local
+    """
+    if reset and everything:
+        raise typer.BadParameter("--reset closes one circuit and --all closes all: give one of the two")
+    told: list[ResilienceEvent] = []
+    try:
+        with kept_circuits(settings_at(project or Path.cwd()), SystemClock(), told.append) as kept:
+            for name in list(kept.states()) if everything else reset or ():
+                kept.reset(name)
+            rows = [_row(kept, name) for name in kept.states()]
+    except (LookupError, ValueError) as error:
+        fail(str(error.args[0]))
+    done = [_done(event) for event in told if isinstance(event, CircuitChanged)]
+    if as_json:
+        typer.echo(json.dumps({"circuits": rows, "reset": done}, indent=2, ensure_ascii=False))
+        return
+    for line in _table(rows):
+        typer.echo(line)
+    for each in done:
+        typer.echo(f"{each['circuit']}: {each['before']} -> {each['after']} ({each['reason']})")
+    if (reset or everything) and not done:
+        typer.echo("no circuit was open: nothing is different, but that failures counted so far are forgotten")
+
+
+def _row(kept: Circuits, name: str) -> dict[str, Any]:
+    breaker = kept.breaker(name)
+    rest = breaker.rests_for()
+    return {
+        "circuit": name,
+        "state": breaker.state.value,
+        "failures": breaker.failures,
+        "reopens_in": round(rest, 1) if rest else None,
+        "last_failure": breaker.error,
+    }
+
+
+def _done(event: CircuitChanged) -> dict[str, str]:
+    return {"circuit": event.circuit, "before": event.before, "after": event.after, "reason": event.reason}
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    """A line for each circuit below a head, in columns as wide as they need."""
+    if not rows:
+        return ["no circuit has counted a call yet"]
+    cells = [_HEAD] + [
+        (
+            each["circuit"],
+            each["state"],
+            str(each["failures"]),
+            "" if each["reopens_in"] is None else f"{each['reopens_in']} s",
+            printable(each["last_failure"]),
+        )
+        for each in rows
+    ]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]

@@ -1,0 +1,155 @@
+"""Options of pytest-playwright and pytest-base-url: each acts on tasks, or a run of tasks that has it is refused.
+
+None of them is accepted and ignored. Tests that are no tasks keep all of them.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+GIVEN: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+"""What was really asked for: name of the option -> its value. `addopts` and PYTEST_ADDOPTS count, defaults do not."""
+OWNERS = ("pytest_playwright", "pytest_base_url")
+"""How the modules of those plugins begin, also when they are loaded with `-p`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignOption:
+    """One option of another plugin, and what becomes of it in a run of tasks."""
+
+    name: str
+    acts: str = ""
+    """What it does for tasks; empty: nothing."""
+    setting: str = ""
+    """The setting in `[tool.harness]` that its value goes over."""
+    fine: tuple[str, ...] = ()
+    """Values that say what tasks do anyway."""
+    why: str = ""
+    """Why another value is refused, and what to do instead."""
+    metavar: str = ""
+    """How its value is shown; empty: it has none."""
+
+
+FOREIGN: tuple[ForeignOption, ...] = (
+    ForeignOption(
+        "--browser",
+        fine=("chromium",),
+        why="tasks run in Chromium only, because host rules, allowed domains and crash handling are Chromium's",
+        metavar="NAME",
+    ),
+    ForeignOption("--headed", acts="runs the browser of the tasks with a window", setting="browser.headed"),
+    ForeignOption(
+        "--browser-channel", acts="chooses the browser, e.g. chrome", setting="browser.channel", metavar="NAME"
+    ),
+    ForeignOption("--slowmo", acts="slows every browser operation down", setting="browser.slowmo", metavar="MS"),
+    ForeignOption(
+        "--device",
+        why="tasks emulate no device; `viewport` in [tool.harness.browser] sets the size of their page",
+        metavar="NAME",
+    ),
+    ForeignOption(
+        "--output",
+        why="pytest-playwright empties this folder, and failed tasks are kept; `--task-artifacts DIR` says where",
+        metavar="DIR",
+    ),
+    ForeignOption(
+        "--tracing", acts="records the trace: always, never, or of what fails", setting="tracing", metavar="WHEN"
+    ),
+    ForeignOption(
+        "--video",
+        fine=("off",),
+        why="tasks record no video; `--tracing on` records a trace, whose film strip shows every step",
+        metavar="WHEN",
+    ),
+    ForeignOption(
+        "--screenshot",
+        fine=("only-on-failure",),
+        why="a failed task has a screenshot, and one that passes has those of its `screenshot` steps",
+        metavar="WHEN",
+    ),
+    ForeignOption("--full-page-screenshot", why="the screenshot of a task shows what was in view"),
+    ForeignOption(
+        "--playwright-debug",
+        why="its debugger knows only pages of pytest-playwright; `--headed --slowmo 500` lets you watch a task",
+        metavar="NAME",
+    ),
+    ForeignOption(
+        "--base-url",
+        acts="is what relative URLs in tasks are relative to; the ini option `base_url` and PYTEST_BASE_URL too",
+        setting="base_url",
+        metavar="URL",
+    ),
+)
+"""Every option that those plugins register, in their order. docs/guide.md has the same rows."""
+
+
+def note_given(config: pytest.Config, parser: pytest.Parser, words: Sequence[str]) -> None:
+    """Keep which of the options are among the words of the command line; UsageError for one that nobody registered.
+
+    pytest would refuse such an option as well, but could not say what it is about tasks.
+    """
+    config.stash[GIVEN] = {}
+    named = {word.partition("=")[0] for word in words}
+    asked = [option for option in FOREIGN if option.name in named]
+    if not asked:
+        return
+    if not is_theirs(config):
+        _refuse_unknown(asked, parser)
+        return
+    places = {option.name: option.name.removeprefix("--").replace("-", "_") for option in asked}
+    found = parser.parse_known_args(words, Namespace(**dict.fromkeys(places.values())))
+    given = {name: getattr(found, place) for name, place in places.items()}
+    config.stash[GIVEN] = {name: value for name, value in given.items() if value is not None}
+
+
+def is_theirs(config: pytest.Config) -> bool:
+    """Whether one of those plugins is there; without it a project's conftest.py may have options of these names."""
+    modules = (getattr(plugin, "__name__", "") for plugin in config.pluginmanager.get_plugins())
+    return any(isinstance(module, str) and module.startswith(OWNERS) for module in modules)
+
+
+def _refuse_unknown(asked: Sequence[ForeignOption], parser: pytest.Parser) -> None:
+    for option in asked:
+        if option.why and is_free(parser, option.name):
+            raise pytest.UsageError(f"unrecognized argument {option.name}: {option.why}. Leave it out.")
+
+
+def is_free(parser: pytest.Parser, option: str) -> bool:
+    """Whether no plugin and no conftest.py has registered the option."""
+    try:
+        return option in parser.parse_known_and_unknown_args([option])[1]
+    except (pytest.UsageError, SystemExit):
+        return False  # it wants a value
+
+
+def given_elsewhere(config: pytest.Config) -> Iterator[tuple[str, object]]:
+    """Settings and values that options of the other plugins stand for."""
+    given = config.stash.get(GIVEN, {})
+    yield from ((option.setting, given[option.name]) for option in FOREIGN if option.setting and option.name in given)
+    if is_theirs(config) and "--base-url" not in given:
+        address = config.getoption("--base-url", None) or config.getini("base_url")
+        if address:
+            yield "base_url", address
+
+
+def refused_options(config: pytest.Config) -> Iterator[str]:
+    """A sentence for each option that was given and cannot act on tasks."""
+    given = config.stash.get(GIVEN, {})
+    for option in FOREIGN:
+        if option.why and option.name in given:
+            value = given[option.name]
+            values = [str(each) for each in value] if isinstance(value, list) else [str(value)]
+            for each in (each for each in dict.fromkeys(values) if each not in option.fine):
+                shown = f"{option.name} {each}" if option.metavar else option.name
+                yield f"{shown}: {option.why}. Leave it out, or deselect the tasks."
+
+
+def refuse(config: pytest.Config) -> None:
+    """Tasks are about to run: UsageError for what cannot act on them."""
+    if sentences := list(refused_options(config)):
+        raise pytest.UsageError("\n".join(sentences))

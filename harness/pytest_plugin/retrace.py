@@ -1,0 +1,101 @@
+"""`--task-retrace`: a task that failed is run once more, recorded in full, where that can do no harm.
+
+The second run changes nothing of the first's outcome: only its trace is kept, beside the first's artifacts. The
+failure text of a task whose trace has no snapshots from the start offers it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from harness.engine.ending import reached
+from harness.plan import Plan
+from harness.record import TaskResult
+from harness.reporting.names import shown_path
+from harness.reporting.table import before_the_first_step, place
+
+if TYPE_CHECKING:
+    from harness.pytest_plugin.state import State
+    from harness.settings import Settings
+
+OPTION = "--task-retrace"
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_FRESH = ("world", "reset")
+"""Kinds of isolation under which a task that runs again meets nothing of what its first run did."""
+
+
+def traced_in_full(state: State, item: pytest.Item, plan: Plan, result: TaskResult) -> str:
+    """The line about the full trace for the failure text, after running the task again where that is asked for.
+
+    Empty where nothing is to be said: the trace is full already, there is none, or the task did what it declares.
+    """
+    if result.failure is None or result.artifacts is None or reached(plan.spec, result):
+        return ""
+    if state.settings.recording == "full" or state.settings.tracing == "on":
+        return ""
+    refused = refusal(plan, result, state.settings, alone=state.ahead is None)
+    if not state.settings.retrace:
+        return "" if refused else f"full trace: {command(item)}"
+    if refused:
+        return f"{OPTION}: not run again: {refused}"
+    return _again(state, plan)
+
+
+def _again(state: State, plan: Plan) -> str:
+    harness = state.harness()
+    second = replace(plan, key=f"{plan.key}.retrace", in_full=True)
+    result = harness.run(second, lambda _event: None)
+    found = harness.archive.retraced(plan, second, result)
+    how = "did not fail again" if result.failure is None else f"failed with {result.failure.code}"
+    if found is None:
+        return f"{OPTION}: the second run {how}, and left no trace"
+    return f"full trace: {shown_path(found)} (the second run {how})"
+
+
+def refusal(plan: Plan, result: TaskResult, settings: Settings, *, alone: bool) -> str | None:
+    """Why the task must not run a second time; None where it may. `alone`: no other task runs beside it."""
+    if settings.tracing == "off":
+        return "no trace is recorded with `tracing` off"
+    if before_the_first_step(result):
+        return "it failed before it had a page"
+    if plan.faults and not alone:
+        return "its faults could strike the tasks that run beside it"
+    return _twice(plan, result, settings)
+
+
+def _twice(plan: Plan, result: TaskResult, settings: Settings) -> str | None:
+    """What the second run would do to a state that the first has written to."""
+    isolated = settings.isolation in _FRESH
+    written = None if isolated and not plan.spec.episode_id else what_was_written(result)
+    if written is None:
+        return None
+    if plan.spec.episode_id:
+        return f"{written}, and the tasks of an episode share their state"
+    return f'{written}, and the project declares neither `isolation = "world"` nor `"reset"`'
+
+
+def what_was_written(result: TaskResult) -> str | None:
+    """The first thing that the task may have changed on its sites; None when nothing was, by all that was seen."""
+    try:
+        document = json.loads(Path(result.artifacts or "", "network_logs.har").read_text("utf-8"))
+        requests = [each["request"] for each in document["log"]["entries"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "its requests were not kept, so that nobody knows what it wrote"
+    sent = (f"it sent {each['method']} {each['url']}" for each in requests if each["method"] not in _SAFE)
+    wrote = (record for record in result.history if record.wrote or any(each.unsafe for each in record.sent))
+    steps = (f"step {place(each.index, result.steps_total)} ({each.step.act}) may have written" for each in wrote)
+    return next(sent, None) or next(steps, None)
+
+
+def command(item: pytest.Item) -> str:
+    """The command that runs this item alone with the option, from the folder that pytest was started in."""
+    file, _, name = item.nodeid.partition("::")
+    here = os.path.relpath(item.path, item.config.invocation_params.dir)
+    return f"pytest {shlex.quote(f'{here}::{name}' if name else file)} {OPTION}"

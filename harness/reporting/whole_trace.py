@@ -1,0 +1,268 @@
+"""trace.zip of a failed task: one timeline of the whole task for Playwright's own trace viewer (decision 017).
+
+Playwright records snapshots from the first failure of a step on, for they are dear. What came before is joined from
+the harness's own records: steps and attempts as actions, the requests of the HAR, the lines of the console. They stand
+beside Playwright's traces as those of its own test runner do (`test.trace`), which the viewer merges by their clocks.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import json
+import mimetypes
+import zipfile
+import zlib
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.failure import Failure
+from harness.ports import ConsoleLine, Evidence, Json
+from harness.record import Attempt, StepRecord, TaskResult
+from harness.report import note
+from harness.reporting.table import described, place
+
+TRACE, HAR = "trace.zip", "network_logs.har"
+VERSION = 8
+"""Of the format, where Playwright has written nothing that says it; every viewer since 1.54 reads it."""
+_BEFORE, _CONSOLE, _EVENT = (f'{{"type":"{kind}"'.encode() for kind in ("before", "console", "event"))
+_SAME = 1000.0
+"""Milliseconds: a request or a line that Playwright's trace and our records both have began so near to each other."""
+_LAST_LOOK = "() => document.readyState"
+_LEVELS = {"WARNING": "warning", "ERROR": "error", "INFO": "info", "DEBUG": "debug"}
+
+
+@dataclass(slots=True)
+class Part:
+    """One of Playwright's traces: of one browser context, from when its recording began."""
+
+    name: str
+    """`trace`, or `1-trace` for the first of several."""
+    trace: bytes
+    network: bytes
+    options: Json = field(default_factory=dict)
+    """Its first event."""
+
+    @property
+    def origin(self) -> float:
+        """Its monotonic clock's zero, in milliseconds of the wall clock."""
+        return float(self.options.get("wallTime", 0)) - float(self.options.get("monotonicTime", 0))
+
+
+def write_whole_trace(target: Path, result: TaskResult, evidence: Evidence) -> None:
+    """Join Playwright's traces in `evidence.folder` with our own records; there need be none of them.
+
+    One that cannot be read is left out, and the trace says so. Raises OSError when nothing can be written.
+    """
+    problems: list[str] = []
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as made:
+        parts = list(_parts(evidence.folder, made, problems))
+        origin = parts[-1].origin if parts else _ms(result.started)
+        writer = _Writer(result, origin, parts)
+        har = _har(evidence.folder / HAR)
+        made.writestr("test.trace", _lines(writer.trace(evidence.console, problems)))
+        made.writestr("test.network", _lines(writer.network(har, made)))
+        for part in parts:
+            made.writestr(f"{part.name}.trace", b"\n".join(writer.nested(part)))
+            made.writestr(f"{part.name}.network", part.network)
+
+
+def _parts(folder: Path, made: zipfile.ZipFile, problems: list[str]) -> Iterator[Part]:
+    """Playwright's traces in order; their pictures and bodies go into `made` at once, each once."""
+    earlier = sorted(folder.glob("trace-*.zip"), key=lambda path: int(path.stem.rpartition("-")[2]))
+    for number, path in enumerate((*earlier, folder / TRACE), 1):
+        if path.is_file():
+            try:
+                yield _part("trace" if path.name == TRACE else f"{number}-trace", path, made)
+            except (zipfile.BadZipFile, zlib.error, OSError, ValueError, KeyError) as error:
+                problems.append(f"Playwright's own trace could not be read: {error}")
+
+
+def _part(name: str, path: Path, made: zipfile.ZipFile) -> Part:
+    with zipfile.ZipFile(path) as old:
+        trace = old.read("trace.trace")
+        network = old.read("trace.network") if "trace.network" in old.NameToInfo else b""
+        part = Part(name, trace, network, json.loads(trace.partition(b"\n")[0]))
+        for info in old.infolist():
+            if "/" in info.filename and not info.is_dir() and info.filename not in made.NameToInfo:
+                made.writestr(info.filename, old.read(info))
+    return part
+
+
+def _har(path: Path) -> list[Json]:
+    """Its entries that say when they began; none where the task has no HAR."""
+    try:
+        return [each for each in json.loads(path.read_text("utf-8"))["log"]["entries"] if "startedDateTime" in each]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+
+
+def _lines(events: Iterable[Json]) -> bytes:
+    return "".join(json.dumps(event, ensure_ascii=False, separators=(",", ":")) + "\n" for event in events).encode()
+
+
+def _ms(at: datetime) -> float:
+    return at.timestamp() * 1000
+
+
+class _Writer:
+    """The events of our own records, on the clock of Playwright's last trace."""
+
+    def __init__(self, result: TaskResult, origin: float, parts: Sequence[Part]) -> None:
+        self._result, self._origin, self._parts = result, origin, parts
+        self._tries = [
+            (_ms(attempt.started), _ms(attempt.started) + attempt.seconds * 1000, _call(number, record, turn))
+            for number, record in enumerate(result.history)
+            for turn, attempt in enumerate(record.attempts)
+        ]
+        self._tries.sort()
+
+    def trace(self, console: Sequence[ConsoleLine], problems: Sequence[str]) -> Iterator[Json]:
+        """The task, its steps and attempts, and what the console said while Playwright did not listen."""
+        options = self._parts[-1].options if self._parts else {}
+        began = self._tries[0][0] if self._tries else _ms(self._result.started)
+        yield {
+            "version": options.get("version", VERSION), "type": "context-options", "origin": "testRunner",
+            "browserName": "", "platform": options.get("platform", ""), "options": {}, "sdkLanguage": "python",
+            "playwrightVersion": options.get("playwrightVersion"), "title": self._result.task_id,
+            "wallTime": began, "monotonicTime": self._at(began),
+        }  # fmt: skip
+        for number, record in enumerate(self._result.history):
+            yield from self._step(number, record)
+        yield from self._console(console)
+        failure = self._result.failure
+        for message in ([f"{failure.code}: {failure.message}"] if failure else []) + list(problems):
+            yield {"type": "error", "message": message}
+
+    def _at(self, wall: float) -> float:
+        return round(wall - self._origin, 3)
+
+    def _step(self, number: int, record: StepRecord) -> Iterator[Json]:
+        if not record.attempts:
+            return
+        first, last = record.attempts[0], record.attempts[-1]
+        whole, title = _call(number), f"{place(record.index, self._result.steps_total)}  {_title(first)}"
+        yield self._before(whole, title, first)
+        if len(record.attempts) > 1:
+            for turn, attempt in enumerate(record.attempts):
+                yield self._before(_call(number, record, turn), note(attempt, record.step), attempt, whole)
+                yield self._after(_call(number, record, turn), attempt)
+        yield self._after(whole, last)
+
+    def _before(self, call: str, title: str, attempt: Attempt, parent: str | None = None) -> Json:
+        """`tracezip` takes out what is typed into a password field: it knows it by the method and the selector."""
+        step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"t"})
+        event = {
+            "type": "before", "callId": call, "startTime": self._at(_ms(attempt.started)), "title": title,
+            "class": "Test", "method": attempt.step.act, "params": step, "stack": [],
+        }  # fmt: skip
+        return event | ({"parentId": parent} if parent else {})
+
+    def _after(self, call: str, attempt: Attempt) -> Json:
+        event = {"type": "after", "callId": call, "endTime": self._at(_ms(attempt.started) + attempt.seconds * 1000)}
+        failed = attempt.outcome
+        if isinstance(failed, Failure):
+            event["error"] = {"name": failed.code, "message": failed.message}
+        return event
+
+    def _console(self, console: Sequence[ConsoleLine]) -> Iterator[Json]:
+        heard = [each for part in self._parts for each in _heard(part)]
+        for line in console:
+            at = _ms(line.at)
+            if not any(text in line.text and abs(at - when) < _SAME for text, when in heard):
+                yield {
+                    "type": "console", "messageType": _LEVELS.get(line.level, "log"), "text": line.text, "args": [],
+                    "location": _location(line.place), "time": self._at(at),
+                }  # fmt: skip
+
+    def network(self, entries: Sequence[Json], made: zipfile.ZipFile) -> Iterator[Json]:
+        """The requests of the HAR that Playwright's traces do not have; bodies go into `made`."""
+        known = Counter(each for part in self._parts for each in _requested(part))
+        names = set(made.namelist())
+        for entry in entries:
+            if known[_request(entry)] > 0:
+                known[_request(entry)] -= 1
+                continue
+            snapshot = {key: value for key, value in entry.items() if key != "pageref"}
+            snapshot["_monotonicTime"] = self._at(_ms(datetime.fromisoformat(entry["startedDateTime"])))
+            snapshot["response"] = _with_file(entry["response"], made, names)
+            yield {"type": "resource-snapshot", "snapshot": snapshot}
+
+    def nested(self, part: Part) -> Iterator[bytes]:
+        """Playwright's own lines, its actions under the attempts that they belong to."""
+        for line in part.trace.split(b"\n"):
+            yield self._under(part, json.loads(line)) if line.startswith(_BEFORE) else line
+
+    def _under(self, part: Part, event: Json) -> bytes:
+        wall = float(event["startTime"]) + part.origin
+        nearest = bisect_right(self._tries, (wall + 1, float("inf"), "")) - 1
+        if "parentId" not in event and nearest >= 0 and wall <= self._tries[nearest][1] + 1:
+            event = {**event, "parentId": self._tries[nearest][2]}
+        if event.get("params", {}).get("expression") == _LAST_LOOK:
+            event = {**event, "title": "The page at the end"}
+        return json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _call(number: int, record: StepRecord | None = None, turn: int = 0) -> str:
+    """The id of a step, or of one of several attempts at it."""
+    return f"step@{number}" if record is None or len(record.attempts) == 1 else f"step@{number}.{turn}"
+
+
+def _title(attempt: Attempt) -> str:
+    return f"{attempt.step.act} {described(attempt.step)}".strip()
+
+
+def _location(where: str) -> Json:
+    """`http://shop.local/a.js:12` as Playwright has it."""
+    url, _, line = where.rpartition(":")
+    return {"url": url, "lineNumber": int(line) if line.isdecimal() else 0, "columnNumber": 0}
+
+
+def _heard(part: Part) -> Iterator[tuple[str, float]]:
+    """What Playwright's trace has of the console and of uncaught errors: the text, and when, on the wall clock."""
+    for line in part.trace.split(b"\n"):
+        if line.startswith(_CONSOLE):
+            event = json.loads(line)
+            yield str(event.get("text", "")), float(event.get("time", 0)) + part.origin
+        elif line.startswith(_EVENT) and b'"pageError"' in line:
+            event = json.loads(line)
+            error = event.get("params", {}).get("error", {}).get("error", {})
+            yield str(error.get("message", "")), float(event.get("time", 0)) + part.origin
+
+
+def _requested(part: Part) -> Iterator[tuple[str, str, str]]:
+    for line in part.network.split(b"\n"):
+        if line.strip():
+            yield _request(json.loads(line)["snapshot"])
+
+
+def _request(entry: Json) -> tuple[str, str, str]:
+    return entry["request"]["method"], entry["request"]["url"], entry["startedDateTime"]
+
+
+def _with_file(response: Json, made: zipfile.ZipFile, names: set[str]) -> Json:
+    """The answer with its body as a file of its own, where the viewer looks for it."""
+    content = dict(response.get("content", {}))
+    text = content.pop("text", None)
+    if text is None:
+        return response
+    data = _decoded(text) if content.pop("encoding", "") == "base64" else str(text).encode("utf-8", "replace")
+    mime = str(content.get("mimeType", "")).partition(";")[0].strip()
+    name = hashlib.sha1(data, usedforsecurity=False).hexdigest() + (mimetypes.guess_extension(mime) or ".dat")
+    if f"resources/{name}" not in names:
+        names.add(f"resources/{name}")
+        made.writestr(f"resources/{name}", data)
+    return {**response, "content": {**content, "_file": f"resources/{name}", "_sha1": name}}
+
+
+def _decoded(text: Any) -> bytes:
+    try:
+        return base64.b64decode(text)
+    except (binascii.Error, TypeError, ValueError):
+        return b""

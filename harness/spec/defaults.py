@@ -1,0 +1,100 @@
+"""`[tool.harness.defaults]`: TaskSpec keys that a project says once for its tasks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Meaning = Literal["skip", "tag", "note", "ignore"]
+"""What a key of the project's own means in its task files (`extra_keys`)."""
+FILE = "pyproject.toml"
+OWN = ("task_id", "steps", "parametrize")
+"""Keys that make a task what it is: one for many would make them the same."""
+MERGED = ("error_recovery", "budget", "inputs", "persona", "memory", "fallback_plan", "rubrics")
+"""Keys whose mappings are joined entry by entry, so that a task may say one rule and take the others from here."""
+
+
+class Defaults(BaseModel):
+    """One table of defaults, checked as the keys of a task file are. `values` holds JSON."""
+
+    model_config = ConfigDict(frozen=True)
+
+    override: bool = Field(False, description="Whether these values win over what a task says.")
+    values: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _taken_apart(cls, table: Any) -> Any:
+        """What stands beside `override` are the values. Raises ValueError for what no task may say."""
+        if not isinstance(table, dict):
+            raise ValueError("must be a table, as in [tool.harness.defaults]")  # noqa: TRY004 - pydantic tells it
+        values = {key: value for key, value in table.items() if key != "override"}
+        if problem := _problem(values):
+            raise ValueError(problem)
+        return {"values": values, **({"override": table["override"]} if "override" in table else {})}
+
+    def over(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The keys of a task file with these; those of the file win, or these under `override`."""
+        return {**data, **{key: self._joined(key, value, data) for key, value in self.values.items()}}
+
+    def _joined(self, key: str, value: Any, data: dict[str, Any]) -> Any:
+        if key not in data:
+            return value
+        said = data[key]
+        if key in MERGED and isinstance(value, dict) and isinstance(said, dict):
+            return {**said, **value} if self.override else {**value, **said}
+        return value if self.override else said
+
+
+def as_tables(value: Any) -> Any:
+    """`[tool.harness.defaults]` and `[[tool.harness.defaults]]` alike, as the list of tables."""
+    return (value,) if isinstance(value, dict) else tuple(value) if isinstance(value, list) else value
+
+
+def with_defaults(data: dict[str, Any], tables: Iterable[Defaults]) -> dict[str, Any]:
+    """The keys of a task file with the defaults of its project: a later table fills in what the earlier ones left."""
+    for table in tables:
+        data = table.over(data)
+    return data
+
+
+def _problem(values: dict[str, Any]) -> str:
+    """What is wrong with them, in a line; empty when nothing is."""
+    from harness.spec.complaints import complaints, unknown_key
+    from harness.spec.origin import Origin
+    from harness.spec.task import TaskSpec
+
+    for key in values:
+        if key in OWN:
+            return f"`{key}` belongs to each task file, and cannot be a default"
+    try:
+        text = json.dumps({"task_id": "T", "goal": "g", **values})
+    except TypeError:
+        return "only text, numbers, booleans, lists and tables can be defaults: put dates in quotes"
+    origin = Origin(FILE)
+    if strays := [key for key in values if key not in TaskSpec.model_fields]:
+        return _told(unknown_key((strays[0],), values, origin))
+    try:
+        TaskSpec.model_validate_json(text, strict=True)
+    except ValueError as error:
+        found = list(complaints(error, values, origin))  # type: ignore[arg-type]
+        return _told(found[0][2]) if found else str(error)
+    return ""
+
+
+def _told(problem: Any) -> str:
+    parts = [f"{problem.path}: {problem.message}"]
+    parts += [f"{name}: {text}" for name, text in (("expected", problem.expected), ("found", problem.found)) if text]
+    return "; ".join([*parts, *([problem.hint] if problem.hint else [])])
+
+
+def not_of_tasks(keys: dict[str, Meaning]) -> dict[str, Meaning]:
+    """Keys of one's own, as they stand. Raises ValueError for one that every task file has."""
+    from harness.spec.task import TaskSpec  # only where a project declares some
+
+    if taken := [key for key in keys if key in TaskSpec.model_fields]:
+        raise ValueError(f"`{taken[0]}` is a key of every task file already, with a meaning of its own")
+    return keys

@@ -1,0 +1,118 @@
+"""`isolation = "reset"`: the one state of the system under test, put back to its start before a task begins."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import json
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from harness.failure import Failed, Failure
+from harness.resilience.own_thread import on_own_thread
+from harness.world.channels import Channels
+from harness.world.python_channel import imported
+
+TOLD = 600
+"""Characters of a command's output that its failure tells: the last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """What resets the state of one slot. `timeout` is seconds for all of it."""
+
+    target: tuple[str, ...] | str | None
+    """A command, `module:callable`, or None: every channel that can be reset."""
+    timeout: float
+    root: Path
+
+    async def run(self, channels: Channels, slot: int, hosts: Mapping[str, int], world: str) -> None:
+        """Raises Failed(RESET_FAILED)."""
+        try:
+            async with asyncio.timeout(self.timeout):
+                match self.target:
+                    case None:
+                        await self._channels(channels, world)
+                    case str(target):
+                        await self._call(target, hosts)
+                    case command:
+                        await self._command(command, slot, hosts)
+        except TimeoutError as error:
+            raise Failed(failed(f"{self._name} took longer than {self.timeout:g} s", error)) from error
+
+    @property
+    def _name(self) -> str:
+        match self.target:
+            case None:
+                return "the reset of the channels"
+            case str(target):
+                return f"`{target}`"
+            case command:
+                return f"`{' '.join(command)}`"
+
+    async def _channels(self, channels: Channels, world: str) -> None:
+        try:
+            names = await channels.resettable()
+            await asyncio.gather(*(channels.reset(name, world) for name in names))
+        except Failed as error:
+            raise Failed(failed(error.failure.message, error, error.failure.details)) from error
+        if not names:
+            known = ", ".join(channels.names) or "none"
+            message = f"there is nothing to reset: no channel can be reset (channels: {known}), and `reset` is not set"
+            raise Failed(failed(message))
+
+    async def _call(self, target: str, hosts: Mapping[str, int]) -> None:
+        try:
+            function = await on_own_thread(imported, self.root, target)
+            arguments = [dict(hosts)] if _takes_hosts(function) else []
+            if inspect.iscoroutinefunction(function):
+                await function(*arguments)
+                return
+            result = await on_own_thread(function, *arguments)
+            if inspect.isawaitable(result):
+                await result
+        except TimeoutError:
+            raise
+        except (Exception, SystemExit) as error:  # foreign code may raise anything
+            raise Failed(failed(f"`{target}` failed with {type(error).__name__}: {error}", error)) from error
+
+    async def _command(self, command: Sequence[str], slot: int, hosts: Mapping[str, int]) -> None:
+        words = [sys.executable if word == "{python}" else word for word in command]
+        environment = {**os.environ, "TASKSPEC_SLOT": str(slot), "TASKSPEC_HOSTS": json.dumps(dict(hosts))}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *words, cwd=self.root, env=environment, start_new_session=True,
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            )  # fmt: skip
+        except OSError as error:
+            raise Failed(failed(f"{self._name} cannot be started: {error.strerror or error}", error)) from error
+        try:
+            output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:  # its time is over: with all that it has started
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                await process.wait()
+        if process.returncode:
+            said = output.decode(errors="replace").strip()[-TOLD:]
+            raise Failed(failed(f"{self._name} ended with {process.returncode}{f': {said}' if said else ''}"))
+
+
+def failed(why: str, cause: BaseException | None = None, details: Mapping[str, Any] | None = None) -> Failure:
+    """The task's failure before its first step."""
+    message = f"the state could not be reset before the task: {why}"
+    return replace(Failure("RESET_FAILED", message, details=dict(details or {})), cause=cause)
+
+
+def _takes_hosts(function: Any) -> bool:
+    """Whether it wants to know the ports: a callable without parameters does not."""
+    try:
+        return bool(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return True

@@ -1,0 +1,45 @@
+"""docs/own-site.md, followed by the letter in an empty folder: its files are written out and run."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.documented import ROOT, blocks
+from tests.acceptance.warm import warm
+
+PAGE = ROOT / "docs" / "own-site.md"
+INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:cacheprovider\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project of the page: each block that begins with the name of a file, the app, and a test of its own."""
+    folder = tmp_path_factory.mktemp("own")
+    for text in blocks(PAGE, "toml", "yaml", "python"):
+        if name := re.match(r"# ([\w./-]+\.(?:toml|yaml|py))\n", text):
+            (folder / name[1]).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name[1]).write_text(text, "utf-8")
+    (fixtures,) = (text for text in blocks(PAGE, "python") if "def test_title" in text)
+    (hooks,) = (text for text in blocks(PAGE, "python") if "def pytest_taskspec_repair" in text)
+    (folder / "test_site.py").write_text(fixtures, "utf-8")
+    conftest = folder / "conftest.py"
+    conftest.write_text(hooks + conftest.read_text("utf-8"), "utf-8")
+    (folder / "pytest.ini").write_text(INI, "utf-8")
+    (folder / "tasks" / "note.txt").write_text("any text", "utf-8")
+    shutil.copy(ROOT / "tests" / "acceptance" / "stranger_app.py", folder / "app.py")
+    return folder
+
+
+def test_its_files_have_neither_errors_nor_warnings(folder: Path) -> None:
+    done = warm().run("tests.acceptance.command", "validate", "tasks/", cwd=folder)
+    assert done.stdout + done.stderr == "8 task files, 8 load, 0 with errors\n"
+
+
+def test_its_eight_tasks_and_the_ordinary_test_are_green(folder: Path) -> None:
+    done = warm().run("pytest", "tasks/", "test_site.py", "-n", "2", "--task-workers", "4", cwd=folder, timeout=180)
+    assert "9 passed" in done.stdout, done.stdout + done.stderr
+    assert "7 completed (1 of them recovered: network_error_recovered 1), 1 passed as declared" in done.stdout

@@ -1,0 +1,161 @@
+"""Who is to blame: a page that floods, poisons, dies or hangs is told as that, and the run goes on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.browser import Browsers
+from harness.browser.page_state import page_state
+from harness.browser.watch import CONSOLE_LINES
+from harness.failure import Failed
+from harness.resilience import SystemClock
+from harness.settings import BrowserSettings
+from tests.browser import poison
+from tests.browser.moments import until
+from tests.browser.site import PAGES
+from tests.browser.stage import SHOP, Stage, failed, passed
+
+pytestmark = pytest.mark.filterwarnings("default")
+TEXT = "<p id=x>x</p>"
+LINES = 10_000
+UNTIL = "const end=Date.now()+3000;"
+"""A flood that is over by itself: the machine may be slow to read what it has sent."""
+HOSTILE = {
+    "/logs-much": f"<title>Much</title>{TEXT}<script>for(let i=0;i<{LINES};i++)console.log('line '+i)</script>",
+    "/logs-on": f"<title>On</title>{TEXT}<script>{UNTIL}setInterval(()=>"
+    "{for(let i=0;i<300 && Date.now()<end;i++)console.log('line '+i)},50)</script>",
+    "/asks-on": f"<title>Asks</title>{TEXT}<script>{UNTIL}setInterval(()=>"
+    "{for(let i=0;i<40 && Date.now()<end;i++)fetch('/inner?'+Math.random()).catch(()=>0)},100)</script>",
+    "/hoards": f"<title>Hoards</title>{TEXT}<button id=go onclick="
+    "'const kept=[];for(;;)kept.push(new Array(1e6).fill(Math.random()))'>go</button>",
+    "/poison": poison.PAGE,
+    "/spaces": "<title>Spaces</title><p id=price>24,99\u00a0\u20ac\u202fnow</p>",
+}
+PAGES.update(HOSTILE)
+
+
+def open_(path: str) -> dict[str, str]:
+    return {"act": "open", "url": f"http://{SHOP}{path}"}
+
+
+def test_ten_thousand_lines_are_survived_and_what_is_dropped_is_counted(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/logs-much")
+        await passed(session, {"act": "click", "selector": "#x"})
+        told, *lines = map(str, session._lease.console)
+        dropped = re.fullmatch(r"\[WARNING\] (\d+) older lines were dropped: the last 1000 are kept", told)
+        assert dropped is not None, told
+        assert len(lines) == CONSOLE_LINES
+        assert int(dropped[1]) == LINES - CONSOLE_LINES
+        assert lines[-1].startswith(f"[LOG] line {LINES - 1}")
+
+    run(body())
+
+
+@pytest.mark.parametrize("path", ["/logs-on", "/asks-on"])
+def test_a_page_that_floods_the_browser_is_to_blame_and_not_the_browser(run: Any, stage: Stage, path: str) -> None:
+    async def body() -> None:
+        beside, session = await stage.at("/saved"), await stage.at(path)
+        pid, codes = session._chromium.pid, set()
+        for _ in range(2):
+            failure = await failed(session, {"act": "wait", "selector": "#never"})
+            codes.add(failure.code)
+            if failure.code == "PAGE_UNRESPONSIVE":
+                assert "the page floods the browser" in failure.message
+                assert failure.tainted
+        assert codes <= {"PAGE_UNRESPONSIVE", "STEP_TIMEOUT"}
+        await session.close()
+        await passed(beside, {"act": "click", "selector": "#ok"})
+        assert beside._chromium.pid == pid
+        assert beside._chromium.alive
+
+    run(body())
+
+
+def test_a_no_break_space_is_white_space_to_a_wait(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/spaces")
+        await passed(session, {"act": "wait", "selector": "#price", "value": "24,99 \u20ac now"})
+        failure = await failed(session, {"act": "wait", "selector": "#price", "value": "24,99\u20ac"})
+        assert "its text is '24,99 \u20ac now'" in failure.message
+
+    run(body())
+
+
+READINGS = (
+    (("title", None, None), "True"),
+    (("exists", "#x", None), True),
+    (("exists", "#no", None), False),
+    (("count", "p", None), 2),
+    (("count", "#no", None), 0),
+    (("text", "#x", None), "truth"),
+    (("text", "#i", None), "kept"),
+    (("value", "#i", None), "kept"),
+    (("attr", "#x", "data-k"), "kept"),
+    (("visible", "#x", None), True),
+    (("visible", "#hid", None), False),
+    (("text", "#no", None), None),
+)
+
+
+def test_a_page_that_poisons_prototypes_is_read_and_acted_on_as_any_other(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        (stage.folder / "up.txt").write_text("x")
+        session = await stage.at("/poison")
+        assert [await session.read(*asked, 5) for asked, _ in READINGS] == [value for _, value in READINGS]
+        assert (await session.text("#x", None, 5), await session.text("#i", None, 5)) == ("truth", "kept")
+        state = await page_state(session._tab.page)
+        assert state["title"] == "True"
+        assert any(node[1:2] == ["p"] and node[2].get("data-k") == "kept" for node in state["nodes"])
+        for step in (
+            {"act": "type", "selector": "#i", "value": "new"},
+            {"act": "select", "selector": "#s", "value": {"value": "b"}},
+            {"act": "upload", "selector": "#file", "value": "up.txt"},
+            {"act": "scroll"},
+            {"act": "wait", "selector": "#x", "value": "truth"},
+        ):
+            await passed(session, step)
+        assert await session.text("#s", None, 5) == "b"
+        assert (await failed(session, {"act": "click", "selector": "#nope"})).code == "ELEMENT_NOT_FOUND"
+        await passed(session, {"act": "submit", "selector": "#b"})
+        assert session.url == f"http://{SHOP}/saved?"
+
+    run(body())
+
+
+def test_a_page_that_uses_up_its_memory_has_crashed(run: Any, site: Any, tmp_path: Path) -> None:
+    """With a small heap: the machine is not to be hurt."""
+
+    async def body() -> None:
+        settings = BrowserSettings(args=("--js-flags=--max-old-space-size=64",))
+        browsers = Browsers(settings, SystemClock(), temp=tmp_path)
+        try:
+            session = await Stage(browsers, site, tmp_path).at("/hoards")
+            failure = await failed(session, {"act": "click", "selector": "#go"}, within=20, patience=5)
+            assert (failure.code, failure.tainted) == ("PAGE_CRASHED", True)
+            with pytest.raises(Failed) as raised:
+                await session.read("text", "#x", None, 5)
+            assert raised.value.failure.code == "PAGE_CRASHED"
+        finally:
+            await browsers.close()
+
+    run(body())
+
+
+def test_a_page_that_closes_itself_while_it_is_judged_is_told_as_that(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/windows")
+        await passed(session, {"act": "click", "selector": "#closer"})
+        await passed(session, {"act": "switch_page", "url": "*/closer"})
+        assert await session.read("title", None, None, 5) == "Closer"
+        await session._tab.control.send("Runtime.evaluate", {"expression": "setTimeout(() => window.close(), 0)"})
+        await until(session._tab.page.is_closed)
+        with pytest.raises(Failed) as raised:
+            await session.read("text", "#close", None, 5)
+        assert raised.value.failure.code == "PAGE_CLOSED"
+
+    run(body())

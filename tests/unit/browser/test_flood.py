@@ -1,0 +1,48 @@
+"""Events that come faster than they can be read."""
+
+from __future__ import annotations
+
+from harness.browser.flood import FLOOD, HEAVY, LINGERS, Kept, Pace
+from tests.unit.fakes import FakeClock
+
+
+def test_the_newest_are_kept_and_the_others_counted() -> None:
+    kept: Kept[int] = Kept(3)
+    for number in range(10):
+        kept.append(number)
+    assert (list(kept), kept.dropped) == ([7, 8, 9], 7)
+
+
+def test_the_pace_is_that_of_the_busier_second() -> None:
+    clock = FakeClock()
+    whole = Pace(clock)
+    pace, quiet = Pace(clock, whole), Pace(clock, whole)
+    for _ in range(FLOOD - 1):
+        pace.beat("requests")
+    assert not pace.floods
+    pace.beat("console lines")
+    assert pace.floods
+    assert whole.floods
+    assert not quiet.floods
+    clock.time += 1.0
+    pace.beat("requests")
+    assert pace.counts == {"requests": FLOOD - 1, "console lines": 1}
+    clock.time += 1.0
+    assert pace.counts == {"requests": 1}
+    assert not pace.floods
+    clock.time += 5.0
+    assert pace.counts == {}
+
+
+def test_a_flood_lingers_while_nothing_more_arrives() -> None:
+    clock = FakeClock()
+    pace = Pace(clock)
+    for _ in range(HEAVY):
+        pace.beat("console lines")
+    clock.time += LINGERS
+    pace.beat("requests")
+    assert pace.floods
+    assert pace.counts == {"console lines": HEAVY}
+    clock.time += 1.0
+    assert not pace.floods
+    assert pace.counts == {"requests": 1}

@@ -1,0 +1,133 @@
+"""What leaves a page by an act, and what it sends by itself (DESIGN 4.2)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.browser.sending import MOST, Sending
+from harness.record import Sent
+from tests.unit.fakes import FakeClock
+
+BEAT = "http://shop.local/beat"
+
+
+class Page:
+    """A page that sends, on a clock that jumps."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.sending = Sending(self.clock.now)
+
+    def begin(self, *, looks: bool = False) -> None:
+        self.sending.begin(looks=looks)
+
+    def beat(self, after: float, body: bytes = b"", url: str = BEAT) -> Sent | None:
+        self.clock.time += after
+        return self.sending.leaves("POST", url, page=False, after=None, body=body)
+
+    def goes(self, method: str, url: str, after: Sent | None = None) -> Sent:
+        sent = self.sending.leaves(method, url, page=True, after=after, body=None)
+        assert sent is not None
+        return sent
+
+
+def test_what_an_act_sends_is_known_once_with_its_method() -> None:
+    page = Page()
+    page.begin()
+    page.beat(0.0)
+    assert page.sending.leaves("GET", "http://shop.local/picture", page=False, after=None, body=None) is None
+    assert [(each.method, each.url, each.unsafe) for each in page.sending.take()] == [("POST", BEAT, True)]
+    assert page.sending.take() == ()
+
+
+def test_a_heartbeat_is_told_from_an_act_once_it_was_regular_with_no_act_in_between() -> None:
+    page = Page()
+    page.begin(looks=True)
+    first = [page.beat(1.0, b"t=%d" % number) for number in (10, 200, 3000)]
+    assert [each is not None for each in first] == [True, True, False]
+    page.begin()
+    assert page.beat(1.0, b"t=40000") is None
+    assert page.beat(0.5, b"item=pen") is not None
+
+
+@pytest.mark.parametrize("pauses", [(0.05, 0.05, 0.05), (1.0, 2.0, 4.0)], ids=["a-burst", "the-page-tries-again"])
+def test_what_is_not_regular_counts(pauses: tuple[float, ...]) -> None:
+    page = Page()
+    page.begin(looks=True)
+    assert all(page.beat(pause) for pause in pauses)
+
+
+def test_clicks_at_even_intervals_are_no_heartbeat() -> None:
+    page = Page()
+    for _ in range(6):
+        page.begin()
+        assert page.beat(1.0, b"item=pen") is not None
+
+
+def test_while_a_step_only_looks_what_was_known_before_the_act_is_not_its_doing() -> None:
+    page = Page()
+    page.begin()
+    assert page.beat(1.0) is not None
+    page.begin()
+    page.begin(looks=True)
+    assert page.beat(1.0) is None
+    assert page.beat(1.0, b"item=pen") is not None
+
+
+def test_a_redirect_of_what_is_unsafe_follows_it_and_a_redirect_of_a_get_does_not() -> None:
+    page = Page()
+    page.begin()
+    post = page.goes("POST", "http://shop.local/order")
+    thanks = page.goes("GET", "http://shop.local/thanks", post)
+    assert (post.follows, thanks.follows) == (False, True)
+    assert page.goes("GET", "http://shop.local/end", thanks).follows
+    page.begin()
+    link = page.goes("GET", "http://shop.local/order?item=pen#here")
+    assert (link.url, link.follows) == ("http://shop.local/order?item=pen", False)
+    assert not page.goes("GET", "http://shop.local/thanks", link).follows
+
+
+def test_a_page_follows_an_unsafe_request_once_that_was_answered() -> None:
+    page = Page()
+    page.begin()
+    fetched = page.beat(0.1)
+    assert fetched is not None
+    assert not page.goes("GET", "http://shop.local/a").follows
+    page.sending.answered(fetched)
+    assert page.goes("GET", "http://shop.local/b").follows
+    page.begin()
+    assert not page.goes("GET", "http://shop.local/c").follows
+
+
+@pytest.mark.parametrize(
+    ("error", "arrived"),
+    [
+        ("net::ERR_CONNECTION_REFUSED", False),
+        ("net::ERR_BLOCKED_BY_CLIENT", False),
+        ("net::ERR_BLOCKED_BY_RESPONSE", True),
+        ("net::ERR_CONNECTION_RESET", True),
+        ("net::ERR_ABORTED", True),
+        ("net::ERR_FAILED", True),
+    ],
+)
+def test_some_errors_say_that_nothing_was_sent(error: str, arrived: bool) -> None:
+    page = Page()
+    sent = page.goes("POST", "http://shop.local/order")
+    page.sending.failed(sent, error)
+    assert (sent.arrived, sent.unsafe) == (arrived, arrived)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(["act", "look", "send"]), st.floats(0, 3), st.binary(max_size=3))))
+def test_the_first_of_a_kind_after_an_act_that_was_never_regular_is_kept(moves: list[tuple[str, float, bytes]]) -> None:
+    page = Page()
+    for what, after, body in moves:
+        if what == "send":
+            page.beat(after, body)
+        else:
+            page.begin(looks=what == "look")
+    page.begin()
+    assert page.beat(0.1, b"a body of its own") is not None
+    assert len(page.sending.take()) <= MOST

@@ -1,0 +1,125 @@
+"""Success criteria hold together or not at all, and wait for themselves as long as `expect_timeout` says."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from harness.events import RemedyChosen
+from harness.record import TaskResult
+from tests.unit.fakes import Theatre
+
+RETRY = {"on_assertion_fail": {"strategy": "retry_after_wait", "wait_before_retry_seconds": 2}}
+FIRST, SECOND = "url() includes '/a'", "exists('#b')"
+
+
+def play(theatre: Theatre, **spec: Any) -> TaskResult:
+    return asyncio.run(theatre.play(**spec))
+
+
+def from_a_to_b(at: float) -> Theatre:
+    """A page that leaves /a for /b, which has the element."""
+    theatre = Theatre()
+    theatre.session.page = {
+        "url": lambda now: "http://shop.local/a" if now < at else "http://shop.local/b",
+        "exists #b": lambda now: now >= at,
+    }
+    return theatre
+
+
+@pytest.mark.parametrize("more", [{"error_recovery": RETRY}, {"expect_timeout": 5}])
+def test_criteria_that_never_hold_at_one_moment_are_not_met(more: dict[str, Any]) -> None:
+    result = play(from_a_to_b(1.5), success_criteria=[FIRST, SECOND], **more)
+    assert result.failure is not None
+    assert (result.failure.code, result.final_state) == ("CRITERIA_UNMET", "failed")
+    words = "do not hold together: criterion 1 held at 0.0 s and no longer when criterion 2 held at"
+    assert words in result.failure.message
+    assert "url() is 'http://shop.local/b'" in result.failure.message
+    assert result.failure.details["criterion"] == FIRST
+
+
+def test_criteria_that_hold_late_and_together_are_met() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"url": "http://shop.local/a", "exists #b": lambda now: now >= 1.5}
+    result = play(theatre, success_criteria=[FIRST, SECOND], error_recovery=RETRY)
+    assert result.final_state == "completed"
+    assert [record.step.describe() for record in result.history[-1:]] == [f"assert ALL[{FIRST}, {SECOND}]"]
+
+
+def test_where_nothing_waits_no_second_look_is_needed() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"url": "http://shop.local/a", "exists #b": True}
+    result = play(theatre, success_criteria=[FIRST, SECOND], expect_timeout=5)
+    assert (result.final_state, len(result.history)) == ("completed", 3)
+
+
+def test_what_was_said_of_a_stretch_of_time_is_not_asked_again() -> None:
+    """A message that came and went was there; the address beside it must be right when all else is."""
+    theatre = Theatre()
+    theatre.session.page = {
+        "url": "http://shop.local/a",
+        "exists #toast": lambda now: 1 <= now < 2,
+        "exists #b": lambda now: now >= 3,
+    }
+    criteria = ["EVENTUALLY(exists('#toast'))", FIRST, "EVENTUALLY(exists('#b'))"]
+    assert play(theatre, success_criteria=criteria).final_state == "completed"
+    theatre = from_a_to_b(1.5)
+    result = play(theatre, success_criteria=[f"{FIRST} && EVENTUALLY({SECOND})"])
+    assert result.failure is not None
+    assert "criterion 1 held at" in result.failure.message
+
+
+def test_the_relaxed_criteria_may_do_for_those_that_do_not_hold_together() -> None:
+    plan = {"enabled": True, "relaxed_success_criteria": [SECOND]}
+    result = play(from_a_to_b(1.5), success_criteria=[FIRST, SECOND], error_recovery=RETRY, fallback_plan=plan)
+    assert result.final_state == "partial_success"
+
+
+def test_a_criterion_too_deep_for_a_common_one_is_looked_at_alone() -> None:
+    theatre = from_a_to_b(1.5)
+    deep = "NOT[" * 48 + SECOND + "]" * 48
+    result = play(theatre, success_criteria=[FIRST, deep], error_recovery=RETRY)
+    assert result.failure is not None
+    assert (result.failure.code, result.failure.details["criterion"]) == ("CRITERIA_UNMET", FIRST)
+
+
+def test_expect_timeout_is_how_long_a_criterion_and_an_assert_wait_for_themselves() -> None:
+    theatre = Theatre()
+    state = lambda now: "done" if now >= 3 else "busy"  # noqa: E731
+    theatre.session.page = {"text #state": state, "exists #b": lambda now: now >= 6}
+    steps = [{"act": "assert", "selector": "#state", "value": "done"}, {"act": "assert", "expr": "exists('#b')"}]
+    result = play(theatre, steps=steps, success_criteria=["exists('#b')"], expect_timeout=4)
+    assert result.final_state == "completed"
+    assert 6 <= theatre.clock.time < 6.5
+    assert not any(isinstance(event, RemedyChosen) for event in theatre.events)
+
+
+@pytest.mark.parametrize("step", [{"selector": "#state", "value": "done"}, {"expr": "text('#state') == 'done'"}])
+def test_what_does_not_hold_in_that_time_fails_and_the_rule_applies(step: dict[str, Any]) -> None:
+    theatre = Theatre()
+    theatre.session.page = {"text #state": "busy"}
+    result = play(theatre, steps=[{"act": "assert", **step}], expect_timeout=4, error_recovery=RETRY)
+    assert result.failure is not None
+    assert (result.failure.code, result.failed_index) == ("ASSERTION_FAILED", 0)
+    assert "4 s" in result.failure.message
+    assert theatre.clock.time == pytest.approx(4 + 2 + 4, abs=0.01)
+
+
+def test_it_waits_no_longer_than_the_step_and_a_precondition_does_not_wait() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"text #state": "busy"}
+    steps = [{"act": "assert", "selector": "#state", "value": "done", "timeout": 1}]
+    play(theatre, steps=steps, expect_timeout=60)
+    assert theatre.clock.time == pytest.approx(1, abs=0.01)
+    theatre = Theatre()
+    assert play(theatre, preconditions=["exists('#b')"], expect_timeout=60).final_state == "aborted"
+    assert theatre.clock.time == 0
+
+
+def test_it_is_a_limit_of_the_task_and_scaled_like_the_others() -> None:
+    theatre = Theatre()
+    theatre.settings = theatre.settings.model_copy(update={"timeout_scale": 2.0})
+    assert theatre.plan(expect_timeout=3).expect_timeout == 6
+    assert theatre.plan().expect_timeout == 0

@@ -1,0 +1,50 @@
+"""Keys of a project's own at the top of its task files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.settings import SettingsError, load_settings
+from tests.unit.spec.files import loaded, problems, task, write
+
+KEYS = {"quarantine": "skip", "area": "tag", "bug": "note", "meta": "ignore"}
+
+
+def test_each_has_its_meaning_and_none_is_a_warning(tmp_path: Path) -> None:
+    found = loaded(
+        tmp_path,
+        task(quarantine="flaky since May", area=["cart", "pay"], bug=["A-1", 7], meta={"x": 1}, tags=["cart", "slow"]),
+        extra_keys=KEYS,
+    )
+    assert found.warnings == ()
+    assert found.spec.own.skip == "flaky since May"
+    assert found.spec.tags == ("cart", "slow", "pay")
+    assert found.spec.own.notes == (("bug", "A-1, 7"),)
+
+
+@pytest.mark.parametrize(("value", "reason"), [(True, "`quarantine` is set in its file"), (False, ""), ("", "")])
+def test_a_task_is_skipped_where_the_key_says_so(tmp_path: Path, value: object, reason: str) -> None:
+    assert loaded(tmp_path, task(quarantine=value), extra_keys=KEYS).spec.own.skip == reason
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [({"area": "check out"}, "this key gives tags"), ({"area": "skip"}, "no mark"), ({"quarantine": 3}, "the reason")],
+)
+def test_a_value_that_does_not_fit_is_refused_with_its_place(
+    tmp_path: Path, spec: dict[str, object], words: str
+) -> None:
+    (problem,) = problems(write(tmp_path, task(**spec)), extra_keys=KEYS)
+    assert words in str(problem)
+    assert problem.line is not None
+
+
+def test_a_key_of_every_task_file_cannot_be_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.harness.extra_keys]\ngoal = "note"\n', "utf-8")
+    with pytest.raises(SettingsError, match="`goal` is a key of every task file already"):
+        load_settings(tmp_path)
+    (tmp_path / "pyproject.toml").write_text('[tool.harness.extra_keys]\nmeta = "drop"\n', "utf-8")
+    with pytest.raises(SettingsError, match=r"extra_keys\.meta"):
+        load_settings(tmp_path)

@@ -1,0 +1,38 @@
+"""docs/settings.md says every key of `[tool.harness]`, as the models have it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.pytest_plugin.options import OPTIONS
+from harness.settings import Settings
+from tools.docs.settings_page import TABLES, page
+
+ROOT = Path(__file__).parents[2]
+PAGE = page()
+
+
+def test_the_page_is_that_of_the_models() -> None:
+    written = (ROOT / "docs" / "settings.md").read_text("utf-8")
+    assert written == PAGE, "run `python tools/docs/settings_page.py docs/settings.md`"
+
+
+def test_each_key_of_each_table_has_a_row_and_a_meaning() -> None:
+    schema = Settings.model_json_schema()
+    models = {name: each["properties"] for name, each in schema["$defs"].items() if "properties" in each}
+    names = {key for keys in models.values() for key in keys} - {"values"} | set(schema["properties"]) - {"root"}
+    rows = [line.split(" | ") for line in PAGE.splitlines() if line.startswith("| `") and len(line.split(" | ")) == 6]
+    assert {row[0].strip("|` ") for row in rows} == names
+    assert [row[0] for row in rows if " " not in row[4].strip()] == []
+
+
+def test_each_table_has_a_section() -> None:
+    assert [title for title in TABLES.values() if f"\n## `{title}`\n" not in PAGE] == []
+    assert len(TABLES) == len(
+        [name for name, each in Settings.model_json_schema()["$defs"].items() if "properties" in each]
+    )
+
+
+def test_each_option_that_goes_over_a_setting_stands_beside_it() -> None:
+    of_settings = [option for option in OPTIONS if option.setting and option.setting != "ports"]
+    assert [option.name for option in of_settings if f"| `{option.name}` |" not in PAGE] == []

@@ -1,0 +1,109 @@
+"""docs/settings.md: every key of `[tool.harness]`, read off the models.
+
+Run as `python tools/docs/settings_page.py docs/settings.md`, in the folder of the project.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.pytest_plugin.options import OPTIONS
+from harness.settings import Settings
+from harness.spec.key_type import described_type
+
+HEAD = """\
+# Settings
+
+<!-- This page is generated: python tools/docs/settings_page.py docs/settings.md -->
+
+All settings stand in `pyproject.toml`, in the folder that pytest takes for the project's root, under `[tool.harness]`.
+A key that is not listed here is refused with its line, and so is a value of another type. Paths are relative to that
+folder. An option of the command line goes over the setting beside it, and an environment variable goes over the file.
+[own-site.md](own-site.md) shows the tables in use.
+
+| environment variable | what it sets |
+|---|---|
+| `HARNESS_BROWSER_EXECUTABLE` | `browser.executable` |
+| `HARNESS_BROWSER_ENDPOINT` | `browser_endpoint`, separated by commas |
+| `HARNESS_PORT_<SERVICE>` | the port of a service, as `--task-port SERVICE=PORT` does |
+| `RESILIENCE_ENABLED` | `false` turns recovery off, as `recovery = false` does |
+"""
+TABLES = {
+    "services": "[tool.harness.services.NAME]",
+    "channels": "[tool.harness.channels.NAME]",
+    "memory": "[tool.harness.memory]",
+    "defaults": "[tool.harness.defaults]",
+    "browser": "[tool.harness.browser]",
+    "breaker": "[tool.harness.breaker]",
+    "agents": "[tool.harness.agents.NAME]",
+    "telemetry": "[tool.harness.telemetry]",
+}
+"""Key -> the heading of the table that it is."""
+DEFAULTS = "any key of a task file, except `task_id`, `steps` and `parametrize`"
+COLUMNS = "| key | type | unit | default | meaning | option |\n|---|---|---|---|---|---|"
+_UNIT = re.compile(r"\b(milliseconds|seconds|pixels)\b", re.IGNORECASE)
+
+Schema = Mapping[str, Any]
+
+
+def page() -> str:
+    """The whole document, as Markdown."""
+    schema = Settings.model_json_schema()
+    definitions, top = schema["$defs"], schema["properties"]
+    parts = [HEAD, _section("[tool.harness]", "", {key: each for key, each in top.items() if key != "root"})]
+    for key, title in TABLES.items():
+        keys = definitions[_table(top[key])]["properties"]
+        if key == "defaults":
+            keys = {name: each for name, each in keys.items() if name != "values"}
+        parts.append(_section(title, f"{key}.", keys, definitions[_table(top[key])].get("required", ())))
+    return "\n".join(parts)
+
+
+def _section(title: str, prefix: str, keys: Schema, required: Any = ()) -> str:
+    rows = "\n".join(_row(prefix, key, each, key in required) for key, each in keys.items())
+    more = f"\n| {DEFAULTS} | | | | As in a task file; mappings such as `error_recovery` are joined. | |"
+    return f"## `{title}`\n\n{COLUMNS}\n{rows}{more if prefix == 'defaults.' else ''}\n"
+
+
+def _row(prefix: str, key: str, schema: Schema, required: bool) -> str:
+    meaning = schema.get("description", "")
+    unit = _UNIT.search(meaning) if "number" in (kind := _type(schema, key)) else None
+    default = "**required**" if required else _default(schema)
+    option = next(_options(f"{prefix}{key}"), "")
+    cells = (f"`{key}`", kind, unit[1].lower() if unit else "", default, meaning, option)
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _type(schema: Schema, key: str) -> str:
+    if key not in TABLES or not _table(schema):
+        return described_type(schema)
+    title = TABLES[key]
+    anchor = re.sub(r"[^\w-]", "", title.lower())
+    return f"table, or list of tables: [below](#{anchor})" if "items" in schema else f"[table](#{anchor})"
+
+
+def _table(schema: Schema) -> str:
+    """The name of the model that a key is a table of; empty for plain values."""
+    name = json.dumps({key: value for key, value in schema.items() if key != "default"})
+    found = re.search(r"#/\$defs/(\w+)", name)
+    return found[1] if found else ""
+
+
+def _default(schema: Schema) -> str:
+    default = schema.get("default")
+    if default is None or default in ("", []) or isinstance(default, dict):
+        return ""
+    return f"`{default:g}`" if isinstance(default, float) else f"`{json.dumps(default)}`"
+
+
+def _options(setting: str) -> Iterator[str]:
+    yield from (f"`{option.name}`" for option in OPTIONS if option.setting == setting)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), "utf-8")
