@@ -20,6 +20,8 @@ DYING_SECONDS = 0.1
 """A driver that was killed may be there for a moment longer than its browsers."""
 PROMPT = 0.75
 """A browser that answers after this share of the look is kept from it by a busy machine: so may its pages be."""
+SECOND_LOOK = 1.0
+"""Seconds for which page and browser are asked again on a machine that is too busy to tell."""
 _CRASHED = re.compile(r"\b(Target|Page) crashed\b")
 _CLOSED = re.compile(
     r"Target page, context or browser has been closed|Playwright connection closed|Connection closed while reading"
@@ -147,20 +149,28 @@ def timed_out(scene: Scene) -> Failure:
 async def who_answers(scene: Scene) -> tuple[bool, bool]:
     """Whether the page answers, and whether the browser does, for as long as can be afforded.
 
-    A page that waits for a server counts as alive, and one whose browser answers late, too: the machine is busy, or
-    the page of another task keeps the browser busy. It is the page's own fault when it floods the browser itself.
+    A page that waits for a server counts as alive. Where the browser itself answers late, or not at all, a busy machine
+    may be what keeps both from it, and a moment says nothing: they are asked once more, for SECOND_LOOK seconds. A page
+    whose browser answers late again is excused, unless it floods the browser itself.
     """
-    look, began = scene.look, scene.clock.now()
+    if scene.watch.unanswered is not None:  # to wait for the page would take the whole look, and tell nothing
+        browser = await scene.chromium.answers(scene.look)
+        return browser, browser
+    page, browser, late = await _asked(scene, scene.look)
+    if late and not page and not scene.chromium.process.stopped:
+        page, browser, late = await _asked(scene, max(scene.look, SECOND_LOOK))
+    return page or (browser and late), browser
+
+
+async def _asked(scene: Scene, look: float) -> tuple[bool, bool, bool]:
+    """Whether page and browser answer within `look` seconds; whether the browser is late by no fault of the page."""
+    began = scene.clock.now()
 
     async def browser_answers() -> tuple[bool, float]:
         return await scene.chromium.answers(look), scene.clock.now() - began
 
-    if scene.watch.unanswered is not None:  # to wait for the page would take the whole look, and tell nothing
-        browser, _ = await browser_answers()
-        return browser, browser
     page, (browser, after) = await asyncio.gather(answers(scene.control, look), browser_answers())
-    excused = after > PROMPT * look and not scene.watch.pace.floods
-    return page or (browser and excused), browser
+    return page, browser or page, after > PROMPT * look and not scene.watch.pace.floods
 
 
 def no_answer(scene: Scene, navigation: Exchange, effect: Effect) -> Failure:

@@ -9,7 +9,16 @@ from typing import Any, cast
 import pytest
 
 from harness.browser.call_log import CallLog
-from harness.browser.liveness import DYING_SECONDS, ENDING_SECONDS, PROMPT, dead, hung, lost, performed, who_answers
+from harness.browser.liveness import (
+    DYING_SECONDS,
+    ENDING_SECONDS,
+    PROMPT,
+    dead,
+    hung,
+    lost,
+    performed,
+    who_answers,
+)
 from harness.browser.scene import LOOK_SECONDS, OVERTIME, SHORTEST_LOOK, Scene
 from harness.failure import Effect
 from harness.resilience import Deadline
@@ -23,12 +32,15 @@ class World:
     """A page with its watch, a browser and a driver: each alive until a time, each answering after one."""
 
     ended_by, lost_many, sessions = None, False, 1
+    process = SimpleNamespace(stopped=False)
 
     def __init__(self, **changes: Any) -> None:
         self.clock = FakeClock()
         self.page_open, self.browser_ends, self.driver_ends = True, float("inf"), float("inf")
-        self.page_after: float | None = 0.0
-        self.browser_after: float | None = 0.0
+        self.page_after: int | None = 0
+        """At which look it answers; None: at none."""
+        self.browser_after: float | list[float | None] | None = 0.0
+        self.looks: list[float] = []
         self.pages: list[str] = []
         self.pace = SimpleNamespace(floods=False, counts={})
         self.crashed, self.asked, self.unanswered = False, False, None
@@ -40,13 +52,14 @@ class World:
         return self.clock.time < self.browser_ends
 
     async def answers(self, seconds: float) -> bool:
-        after = self.browser_after
+        after = self.browser_after.pop(0) if isinstance(self.browser_after, list) else self.browser_after
+        self.looks.append(seconds)
         self.clock.time += seconds if after is None else min(after, seconds)
         return after is not None and after <= seconds
 
     async def send(self, *_: Any) -> None:
         self.asked = True
-        if self.page_after is None:
+        if self.page_after is None or len(self.looks) + 1 < self.page_after:
             await asyncio.sleep(3600)
 
     def scene(self, **fields: Any) -> Scene:
@@ -127,14 +140,58 @@ def test_a_browser_that_is_gone_may_be_the_first_sign_of_a_driver_that_was_kille
 
 @pytest.mark.parametrize(
     ("browser_after", "answer"),
-    [(0.0, (False, True)), (PROMPT * OVERTIME + 0.05, (True, True)), (None, (False, False))],
-    ids=["prompt", "late", "silent"],
+    [(0.0, (False, True)), (None, (False, False))],
+    ids=["prompt", "silent"],
 )
-def test_a_silent_page_is_excused_when_its_browser_answers_late(
+def test_a_silent_page_is_to_blame_when_its_browser_answers_at_once(
     browser_after: float | None, answer: tuple[bool, bool]
 ) -> None:
     world = World(page_after=None, browser_after=browser_after)
     assert asyncio.run(who_answers(world.scene())) == answer
+
+
+FIRST, SECOND = 0.1, 0.2
+"""Seconds of the two looks."""
+LATE = PROMPT * FIRST + 0.01
+
+
+@pytest.mark.parametrize(
+    ("page_after", "browser_after", "answer"),
+    [
+        (2, [LATE, 0.0], (True, True)),
+        (2, [None, LATE], (True, True)),
+        (2, [None, None], (True, True)),
+        (None, [LATE, 0.0], (False, True)),
+        (None, [None, 0.0], (False, True)),
+        (None, [LATE, PROMPT * SECOND + 0.01], (True, True)),
+        (None, [None, None], (False, False)),
+    ],
+    ids=[
+        "the page was late, as its browser",
+        "both were late",
+        "a page that answers has a browser that does",
+        "the browser was late, the page hangs",
+        "the browser was very late, the page hangs",
+        "the browser is late again: nothing is known of the page",
+        "nobody answers",
+    ],
+)
+def test_a_machine_too_busy_to_tell_is_looked_at_once_more(
+    page_after: int | None,
+    browser_after: list[float | None],
+    answer: tuple[bool, bool],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("harness.browser.liveness.SECOND_LOOK", SECOND)
+    world = World(page_after=page_after, browser_after=browser_after)
+    assert asyncio.run(who_answers(world.scene(until=Deadline(FIRST - OVERTIME)))) == answer
+    assert world.looks == pytest.approx([FIRST, SECOND])
+
+
+def test_a_browser_that_was_stopped_is_not_waited_for_twice() -> None:
+    world = World(page_after=None, browser_after=None, process=SimpleNamespace(stopped=True))
+    assert asyncio.run(who_answers(world.scene())) == (False, False)
+    assert len(world.looks) == 1
 
 
 def test_a_page_that_waits_for_a_server_is_not_waited_for() -> None:
