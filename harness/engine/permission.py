@@ -26,6 +26,11 @@ ANSWERS = ("HTTP_CLIENT_ERROR", "HTTP_NOT_FOUND", "HTTP_UNEXPECTED_STATUS")
 """Network failures that are an answer: the site has refused."""
 
 
+def unsure(failure: Failure) -> bool:
+    """Whether a task ends so that nobody knows what its write did: nothing may be done in its place."""
+    return failure.code == "OUTCOME_UNKNOWN" or UNSURE in failure.message
+
+
 def permitted(
     run: Run, progress: Progress, failure: Failure, remedy: Remedy, *, known: bool, barred: str | None = None
 ) -> Answer:

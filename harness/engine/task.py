@@ -16,6 +16,7 @@ from harness.engine.consistency import consistent
 from harness.engine.criteria import success
 from harness.engine.ending import shortcomings
 from harness.engine.judging import Played
+from harness.engine.permission import unsure
 from harness.engine.preconditions import preconditions
 from harness.engine.progress import Errand, Progress
 from harness.engine.proposal import looking, proposed, stuck
@@ -44,6 +45,7 @@ async def run_task(plan: Plan, ports: Ports) -> TaskResult:
     ports.emit(TaskStarted(plan, played.started))
     inside = partial(_inside, played)
     played.run, played.ending = await _play(played, inside)
+    played.ending = _alone(plan, played.ending)
     played.alternative = await _alternative(plan, played.ending, inside)
     return await _undisturbed(close_task(played))
 
@@ -194,9 +196,19 @@ def _missing_at_the_end(run: Run) -> Ending | None:
     return Ending(Failure("INCOMPLETE", "; ".join(texts)), run.journal.under_way, GiveUp())
 
 
+def _alone(plan: Plan, ending: Ending | None) -> Ending | None:
+    """The ending; with the reason, when it forbids the alternative task."""
+    if ending is None or plan.alternative is None or not unsure(ending.failure):
+        return ending
+    why = f"the alternative task {plan.alternative.task_id} was not run, since it may do the same once more"
+    return replace(ending, failure=replace(ending.failure, message=f"{ending.failure.message}; {why}"))
+
+
 async def _alternative(plan: Plan, ending: Ending | None, inside: Inside) -> TaskResult | None:
     """`fallback_plan: alternative_task_id`: for a task that failed, not for one that was to be aborted."""
     if ending is None or plan.alternative is None or ending.give_up.final_state == "aborted":
+        return None
+    if unsure(ending.failure):  # what is done in its place may be the same once more
         return None
     try:
         return await inside(plan.alternative)

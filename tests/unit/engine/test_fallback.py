@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.engine.scoring import metrics
-from harness.failure import Failure, Passed
+from harness.failure import Effect, Failure, Passed
 from harness.record import TaskResult
 from harness.spec.advice.idle import METRICS
 from harness.spec.loaded import Loaded
@@ -21,6 +21,7 @@ from tests.unit.fakes import Theatre
 CLICK = {"act": "click", "selector": "#a"}
 BROKEN = Failure("INVALID_INPUT", "no such thing")
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")
+UNANSWERED = Failure("NET_TIMEOUT", "no answer", effect=Effect.POSSIBLE)
 
 
 def play(theatre: Theatre, **spec: Any) -> TaskResult:
@@ -250,3 +251,13 @@ def test_without_parts_and_rubrics_there_is_no_score() -> None:
 
 def test_the_advice_knows_the_metrics_that_are_measured() -> None:
     assert tuple(metrics((), (), 0, succeeded=True)) == METRICS
+
+
+@pytest.mark.parametrize("failure", [Failure("STEP_TIMEOUT", "late", effect=Effect.POSSIBLE), UNANSWERED])
+def test_a_write_of_which_nobody_knows_has_no_alternative(failure: Failure) -> None:
+    theatre = Theatre()
+    theatre.find = tasks(OTHER={})
+    theatre.session.script = [failure]
+    result = play(theatre, **{**ALTERNATIVE, "steps": [{"act": "click", "selector": "#buy", "effect": "write"}]})
+    assert (result.final_state, result.alternative) == ("failed", None)
+    assert "the alternative task OTHER was not run, since it may do the same once more" in str(result.failure)
