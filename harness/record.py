@@ -158,9 +158,10 @@ History = tuple[StepRecord, ...]
 def written_addresses(records: Iterable[StepRecord]) -> dict[str, StepRecord]:
     """Addresses whose document a write has produced, so that to ask for them again may be to write again.
 
-    They are those that a write asked for, through redirects too, and those that answered an unsafe request. What
-    follows an unsafe request that was answered (post, redirect, get) is none: the write is the request before it. Nor
-    is what a step that is no write has asked for as well.
+    They are those that a declared write asked for, through redirects too; those that answered an unsafe request; and
+    those of pages after which one left, which may send it each time that they load. What follows an unsafe request
+    that was answered (post, redirect, get) is none: the write is the request before it. Nor is what a step that is no
+    write has asked for as well.
     """
     harmless: set[str] = set()
     made: dict[str, StepRecord] = {}
@@ -171,7 +172,10 @@ def written_addresses(records: Iterable[StepRecord]) -> dict[str, StepRecord]:
             harmless |= {each.url for each in asked if each.method in SAFE_METHODS}
             continue
         declared = record.step.effect_class == "write"
-        made |= {each.url: record for each in pages if each.unsafe or (declared and not each.follows)}
+        last = max((place for place, each in enumerate(record.sent) if each.unsafe), default=-1)
+        sender = {id(each) for each in record.sent[: last + 1]}
+        own = [each for each in pages if each.unsafe or (not each.follows and (declared or id(each) in sender))]
+        made |= {each.url: record for each in own}
     return {url: record for url, record in made.items() if url not in harmless}
 
 

@@ -48,14 +48,12 @@ class Checkpoint:
     """What the browser could not give, a line each."""
     answer: Answer | None = None
     """Of the next dialog, when a step has prepared it."""
+    addresses: tuple[str, ...] = ()
+    """Of the pages and of their documents."""
 
     @property
     def url(self) -> str:
         return self.pages[self.current].url
-
-    @property
-    def addresses(self) -> tuple[str, ...]:
-        return tuple(page.url for page in self.pages)
 
     def differences(self, now: Checkpoint) -> tuple[str, ...]:
         """What is not as it was saved, a line each."""
@@ -70,7 +68,9 @@ async def take(tab: Tab, clock: Clock, room: int = FILE_BYTES) -> Checkpoint:
     await tab.watch.settled()
     pages, current = open_pages(tab)
     (storage, unsaved), states = await asyncio.gather(whole_storage(tab.context), _states(tab, pages, clock, room))
-    return Checkpoint(storage, states, current, frozenset(tab.passwords), unsaved, tab.watch.prepared)
+    addresses = tuple(address for page in pages for address in tab.watch.addresses(page))
+    answer = tab.watch.prepared
+    return Checkpoint(storage, states, current, frozenset(tab.passwords), unsaved, answer, addresses)
 
 
 def open_pages(tab: Tab) -> tuple[list[Page], int]:

@@ -39,6 +39,8 @@ class Ladder:
         self._scene = scene
         self.url: str | None = None
         """Where the page was as the last step passed: a page that is opened again is opened there."""
+        self.addresses: tuple[str, ...] = ()
+        """That, and the address of the document shown there."""
         self._filled = False
         self._posted = False
         """The page is the answer to an unsafe request: to ask for its address gives another one."""
@@ -47,7 +49,7 @@ class Ladder:
         """A step passed: where its page is, and whether there is now something in it that a new page would not have."""
         tab = self._lease.tab
         if tab.page.url.startswith("http"):
-            self.url = tab.page.url
+            self.url, self.addresses = tab.page.url, tab.watch.addresses(tab.page)
         opened = tab.watch.navigation
         if opened is not None:
             self._posted = opened.method not in SAFE_METHODS
@@ -115,6 +117,7 @@ class Ladder:
             return failure
         tab = self._lease.tab
         self.url = saved.url if saved and saved.url.startswith("http") else None
+        self.addresses = saved.addresses if saved and self.url else ()
         self._filled, self._posted = saved is not None and any(page.fields for page in saved.pages), False
         tab.passwords = set(saved.passwords) if saved else set()
         if saved is None:

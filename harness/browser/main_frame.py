@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import urldefrag
 
 from playwright.async_api import Frame, Page, Request
 
@@ -24,6 +25,8 @@ class MainFrame:
         """The main frame's last navigation since a step began here; of a page not acted on yet, its last one."""
         self.last_failed: Exchange | None = None
         """The main frame's last navigation, when it failed; whatever step began it."""
+        self.document: str | None = None
+        """The address that the document shown was asked for by; its scripts may have given the page another one."""
         self._pending: Exchange | None = None
         self._settled = asyncio.Event()
         self._settled.set()
@@ -41,6 +44,8 @@ class MainFrame:
         self.navigation = exchange
         if exchange.error is not None:
             self.failed(exchange)
+        else:
+            self.document = exchange.url
 
     def failed(self, exchange: Exchange) -> None:
         """A navigation of the main frame failed; an aborted one was a download, or another one took its place."""
@@ -79,5 +84,7 @@ class MainFrame:
     def _on_navigated(self, frame: Frame) -> None:
         if frame == self.page.main_frame:
             self._settled.set()
+            if self._pending and urldefrag(frame.url).url == urldefrag(self._pending.url).url:
+                self.document = self._pending.url
             if not frame.url.startswith("chrome-error:"):
                 self.last_failed = None

@@ -23,6 +23,8 @@ SIGHTINGS = 3
 """So many of one kind at even intervals, with no act in between, are the page's own doing."""
 SHORTEST = 0.2
 """Seconds: what comes more often is not a heartbeat, but one act's several requests."""
+OFTEN = 2
+"""So many of one kind after one act: once may be a late consequence of each act."""
 EVEN = 1.5
 """Factor between the longest and the shortest interval of what is sent regularly."""
 BODY_BYTES = 4096
@@ -39,7 +41,7 @@ def kind_of(method: str, url: str, body: bytes | None) -> Hashable:
 
 @dataclass(slots=True)
 class _Kind:
-    """When one kind of request was seen since the last act, and whether it was seen before that."""
+    """When one kind of request was seen since the last act, and whether it came by itself before that."""
 
     times: deque[float] = field(default_factory=lambda: deque(maxlen=SIGHTINGS))
     before: bool = False
@@ -60,19 +62,24 @@ class Sending:
         self._left: list[Sent] = []
         self._kinds: dict[Hashable, _Kind] = {}
         self._looks = False
+        self._opened = False
         self._answered = False
         self.unsafe = False
         """Whether an unsafe request has left since the attempt began."""
 
-    def begin(self, *, looks: bool) -> None:
-        """An attempt begins. A step that only looks does nothing: what leaves meanwhile follows from the act before."""
+    def begin(self, *, looks: bool, opens: bool = False) -> None:
+        """An attempt begins. A step that only looks does nothing: what leaves meanwhile follows from the act before.
+
+        `opens`: it opens a page. What that sends before another act, it sends by itself.
+        """
         self._looks, self.unsafe = looks, False
         if looks:
             return
         self._answered = False
         for kind in self._kinds.values():
-            kind.before = True
+            kind.before = kind.before or len(kind.times) >= (1 if self._opened else OFTEN)
             kind.times.clear()
+        self._opened = opens
 
     def leaves(self, method: str, url: str, *, page: bool, after: Sent | None, body: bytes | None) -> Sent | None:
         """A request leaves; `after` is the one that was redirected to it. None for what need not be known."""

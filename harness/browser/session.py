@@ -219,8 +219,8 @@ class PlaywrightSession:
             await self._chromium.resending.begin(self._recorded[1])
 
     @property
-    def renewed_at(self) -> str | None:
-        return self._ladder.url
+    def renewed_at(self) -> tuple[str, ...]:
+        return self._ladder.addresses
 
     async def renew(self, failure: Failure, within: float, barred: str | None = None) -> Failure | None:
         return await self._ladder.renew(failure, Deadline.after(within, self._clock.now()), barred)

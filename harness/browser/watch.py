@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 from playwright.async_api import BrowserContext, ConsoleMessage, Page, Request, Response, WebError, WebSocket
 from playwright.async_api import Error as PlaywrightError
@@ -20,6 +21,7 @@ from harness.browser.sending import Sending
 from harness.ports import ConsoleLine
 from harness.record import SAFE_METHODS, Sent
 from harness.resilience import Clock
+from harness.spec.steps import Open
 
 CONSOLE_LINES = 1000
 NETWORK_ENTRIES = 500
@@ -92,7 +94,7 @@ class PageWatch:
         self._current.navigation = None
         self._bystanders = frozenset(self._frames.values()) - {self._current}
         self._dialogs.begin(kind)
-        self.sending.begin(looks=looks)
+        self.sending.begin(looks=looks, opens=kind is Open)
 
     def passed(self) -> None:
         """The attempt has passed."""
@@ -147,6 +149,13 @@ class PageWatch:
     def blocked(self) -> bool:
         """Whether dialogs hold the page up: one is open, or they come without end."""
         return self._dialogs.blocking(self._current.page)
+
+    def addresses(self, page: Page) -> tuple[str, ...]:
+        """The page's own, and that of its document where a script has only given it another query."""
+        frame = self._frames.get(page)
+        document = frame.document if frame else None
+        known = document is not None and document != page.url and _path(document) == _path(page.url)
+        return (page.url, document) if known and document else (page.url,)
 
     async def settled(self) -> None:
         """Wait until no navigation of the main frame is under way."""
@@ -204,15 +213,17 @@ class PageWatch:
             page.asked(request)
 
     def _leaves(self, request: Request, exchange: Exchange, page: MainFrame | None) -> None:
-        """It may tell of a write. What another open page asks for is not the doing of this one's step."""
-        if page in self._bystanders:
+        """It may tell of a write. What another open page asks for is not the doing of this one's step, unless that is
+        its document: a link or a form may have it as its target."""
+        document = page is not None and _is_document(request)
+        if page in self._bystanders and not document:
             return
-        safe, whole = exchange.method in SAFE_METHODS, page is None or _is_document(request)
+        safe, whole = exchange.method in SAFE_METHODS, page is None or document
         before = request.redirected_from
         sent = self.sending.leaves(
             exchange.method,
             exchange.url,
-            page=whole and request.is_navigation_request(),
+            page=(whole or not safe) and request.is_navigation_request(),  # a form in a frame is one, too
             after=self._sent.get(before) if before else None,
             body=None if safe else request.post_data_buffer,
         )
@@ -280,6 +291,11 @@ class PageWatch:
 
     def _complain(self, text: str) -> None:
         self.lines.append(Line("WARNING", _bounded(text)))
+
+
+def _path(url: str) -> tuple[str, str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc, parts.path
 
 
 def _is_document(request: Request) -> bool:

@@ -39,6 +39,7 @@ def collect(run: Run, progress: Progress, outcome: Outcome) -> None:
         run.journal.attribute(sent)
     else:
         progress.sent += sent
+        run.journal.pass_on(progress.declared, sent)
 
 
 def _untouched(step: Step, failure: Failure) -> bool:
@@ -153,6 +154,7 @@ async def done_before(run: Run, progress: Progress, earlier: StepRecord) -> tupl
     done = await is_done(run, progress.declared, unseen=True)
     if done is None:
         why = doubt(progress.declared)
+        why += ", and no channel showed what it did, so that nothing was put back" if run.journal.unshown else ""
         message = f"Whether step {progress.index} still has its effect is not known, so it was not done again: {why}"
         failure = Failure("OUTCOME_UNKNOWN", message, progress.declared.target)
         return progress.record(), Ending(failure, progress.index, GiveUp())

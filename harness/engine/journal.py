@@ -6,8 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from harness.failure import Failure, Family
 from harness.ports import Kept, Saved
-from harness.record import Sent, StepRecord
-from harness.spec.steps import Step
+from harness.record import Sent, StepRecord, seen_writing
+from harness.spec.steps import Dialog, Hover, Step, SwitchPage, Type
+
+_PASSING = (Hover, Type, Dialog, SwitchPage)
+"""Acts that do not write by what leaves meanwhile, nor end the page of the act before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,8 @@ class Journal:
     """When page or browser were lost on the way back to a checkpoint, in seconds of the task."""
     unsure: list[StepRecord] = field(default_factory=list)
     """Writes done before a rewind that did not undo them: `done_when` decides before they are done again."""
+    unshown: bool = False
+    """The environment was as saved when the task went back: no channel showed what the writes had done."""
     relaxed: Failure | None = None
     """The unmet criterion in whose place the relaxed ones hold."""
 
@@ -56,12 +61,32 @@ class Journal:
 
     def attribute(self, sent: tuple[Sent, ...]) -> None:
         """What has left the pages since the last act is that act's doing: its record gets it, in both lists."""
-        last = next((record for record in reversed(self.trace) if not record.step.looks_only), None)
-        if last is None or not sent:
+        place = next(
+            (place for place, each in reversed(tuple(enumerate(self.trace))) if not each.step.looks_only), None
+        )
+        if place is None or not sent:
             return
-        told = replace(last, sent=(*last.sent, *sent))
+        last = self.trace[place]
+        self._tell(last, sent)
+        self.pass_on(last.step, sent, place)
+
+    def pass_on(self, step: Step, sent: tuple[Sent, ...], place: int | None = None) -> None:
+        """What left by a step that is no write by it, since it hovers or types, may be late, of the act before.
+
+        `place` is that of its record in the trace, when it has one already. What it says of its effect is believed.
+        """
+        late = tuple(each for each in sent if each.unsafe and not seen_writing(step, (each,)))
+        if not late or step.effect is not None or not isinstance(step, _PASSING):
+            return
+        acts = (each for each in reversed(self.trace[:place]) if not each.step.looks_only)
+        act = next((each for each in acts if not isinstance(each.step, _PASSING)), None)
+        if act is not None and seen_writing(act.step, late):
+            self._tell(act, late)
+
+    def _tell(self, record: StepRecord, sent: tuple[Sent, ...]) -> None:
+        told = replace(record, sent=(*record.sent, *sent))
         for records in (self.history, self.trace):
-            records[:] = [told if record is last else record for record in records]
+            records[:] = [told if each is record else each for each in records]
 
     def done_before(self, index: int, step: Step, *, by_agent: bool) -> StepRecord | None:
         """The record of this very write before a rewind. An agent may choose it at another place."""

@@ -12,8 +12,9 @@ from harness.engine.permission import for_good, stretched
 from harness.engine.run import Back, Ending, Run
 from harness.failure import Failed, Failure, Family, Scope
 from harness.ports import Kept
-from harness.record import Rewound
+from harness.record import Rewound, StepRecord
 from harness.recovery import GiveUp
+from harness.spec.steps import Api
 
 SAVE_SECONDS = 10.0
 RESTORE_SECONDS = 10.0
@@ -98,6 +99,7 @@ async def _restored(run: Run, back: Back) -> tuple[str, ...] | Failure:
     saved, journal = back.checkpoint, run.journal
     try:
         async with asyncio.timeout(max(LEAST_SECONDS, run.left)):
+            shown = saved.world.whole and await run.stage.world.changed(saved.world)
             state = await run.stage.world.restore(saved.world)
     except Failed as failed:
         return failed.failure
@@ -105,11 +107,24 @@ async def _restored(run: Run, back: Back) -> tuple[str, ...] | Failure:
         return Failure("CHANNEL_UNREADABLE", "The environment was not put back in time", cause=error)
     undone = saved.world.whole and not state
     abandoned = [*journal.set_up, *(record for record in journal.history if record.index >= saved.index)]
-    earlier = [record for record in journal.unsure if not (undone and record.index >= saved.index)]
-    writes = [] if undone else [record for record in abandoned if record.may_have_written]
+    earlier = [record for record in journal.unsure if not (undone and shown and record.index >= saved.index)]
+    written = [record for record in abandoned if record.may_have_written]
+    writes = [record for record in written if not undone or (not shown and _shows(record))]
+    journal.unshown = undone and not shown
     journal.unsure = [*earlier, *writes]
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
     within = max(LEAST_SECONDS, min(run.left, RESTORE_SECONDS + RESTORE_STEPS * run.plan.step_timeout * run.stretch))
     page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart)
     return page if isinstance(page, Failure) else (*state, *page)
+
+
+def _shows(record: StepRecord) -> bool:
+    """Whether a channel is to show what this write did: where none does, it was not undone, or is still to come.
+
+    Not what the file calls no write (a login sends a form, too), nor a form that only asks for a page.
+    """
+    step = record.step
+    if step.effect == "write" or isinstance(step, Api):
+        return step.effect_class == "write"
+    return step.effect_class == "write" and any(each.unsafe for each in record.sent)

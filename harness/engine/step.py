@@ -164,8 +164,8 @@ async def _answer(run: Run, progress: Progress, failure: Failure, *, known: bool
 async def _renewed(run: Run, failure: Failure) -> Failure | None:
     """A page to go on with; why there is none."""
     session = run.stage.session
-    before = failure.details.get("url") if "opened_before" in failure.details else session.renewed_at
-    return await session.renew(failure, run.left, await barred(run, (str(before),) if before else ()))
+    earlier = (str(failure.details["url"]),) if "opened_before" in failure.details else session.renewed_at
+    return await session.renew(failure, run.left, await barred(run, earlier))
 
 
 async def _next(run: Run, progress: Progress, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:

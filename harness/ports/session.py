@@ -93,7 +93,7 @@ class Saved(Protocol):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Of all its pages: what going back to it asks for again."""
+        """Of all its pages, and of the documents in them: what going back to it asks for again."""
         ...
 
 
@@ -136,8 +136,8 @@ class Session(Protocol):
         ...
 
     @property
-    def renewed_at(self) -> str | None:
-        """The address that `renew` asks for, when it has to open the page again."""
+    def renewed_at(self) -> tuple[str, ...]:
+        """The address that `renew` asks for when it opens the page again, and that of the document shown there."""
         ...
 
     async def renew(self, failure: Failure, within: float, barred: str | None = None) -> Failure | None:

@@ -67,6 +67,10 @@ class World(Protocol):
         """Memory, and the environment where its channels can be written (DESIGN 4.5). Raises Failed."""
         ...
 
+    async def changed(self, kept: Kept) -> bool:
+        """Whether a document of the environment is another one than was saved. Raises Failed."""
+        ...
+
     async def restore(self, kept: Kept) -> tuple[str, ...]:
         """Back to what was saved; then compared. Returns what differs, a line each. Raises Failed."""
         ...

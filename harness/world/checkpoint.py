@@ -22,6 +22,18 @@ async def save(channels: Channels, world: str) -> tuple[dict[str, Any], bool]:
     return dict(zip(names, documents, strict=True)), bool(names) and all(writable)
 
 
+async def changed(channels: Channels, world: str, saved: Mapping[str, Any]) -> bool:
+    """Whether one of the documents is another one now; one that cannot be read may be. Raises Failed."""
+    return any(await _all(_changed(channels, name, world, document) for name, document in saved.items()))
+
+
+async def _changed(channels: Channels, name: str, world: str, saved: Any) -> bool:
+    try:
+        return bool(await _changes(channels, name, saved, await channels.read(name, world)))
+    except Refused:
+        return True
+
+
 async def restore(channels: Channels, world: str, saved: Mapping[str, Any]) -> tuple[str, ...]:
     """Put back what has changed since it was saved; then read again. Returns what differs.
 

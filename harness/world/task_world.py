@@ -102,6 +102,10 @@ class TaskWorld:
     def _own(self) -> dict[str, Any]:
         return {key: entry.as_json() for key, entry in self._store.entries(self._plan.world).items()}
 
+    async def changed(self, kept: Kept) -> bool:
+        """Whether a document of the environment is another one than was saved. Raises Failed."""
+        return await checkpoint.changed(self._channels, self._plan.world, kept.environment)
+
     async def restore(self, kept: Kept) -> tuple[str, ...]:
         """Back to what was saved; then compared. Returns what differs, at most 20 lines.
 

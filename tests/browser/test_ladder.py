@@ -111,3 +111,49 @@ def test_a_page_that_was_opened_after_the_write_is_opened_again(run: Any, stage:
         await passed(session, CLICK)
 
     run(body())
+
+
+INTO = """<a id=open href=/popup target=other>open</a>
+<form method=post action=/saved target=other><button id=pay>pay</button></form>
+<iframe srcdoc="<form method=post action=/saved><input id=typed oninput='this.form.submit()'></form>"></iframe>"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"act": "click", "selector": "#pay"},
+        {"act": "type", "selector": "#typed", "frame": "iframe", "value": "x"},
+    ],
+    ids=["into-another-open-page", "in-a-frame"],
+)
+def test_a_form_whose_answer_is_shown_elsewhere_is_known_as_one(run: Any, stage: Stage, step: dict[str, Any]) -> None:
+    async def body() -> None:
+        session = await stage.at("/")
+        await session._tab.page.set_content(INTO)
+        await passed(session, {"act": "click", "selector": "#open"})
+        await passed(session, {"act": "switch_page", "value": 1})
+        await passed(session, {"act": "switch_page", "value": 0})
+        session.take_sent()
+        await passed(session, step)
+        sent: tuple[Any, ...] = ()
+        while not sent:
+            await asyncio.sleep(0.02)
+            sent = session.take_sent()
+        assert [(each.method, each.url, each.page) for each in sent] == [("POST", f"http://{SHOP}/saved", True)]
+
+    run(body())
+
+
+@pytest.mark.parametrize(("shown", "known"), [("/saved?clean", True), ("/saved#top", True), ("/other", False)])
+def test_what_a_script_makes_of_the_address_does_not_hide_that_of_the_document(
+    run: Any, stage: Stage, shown: str, known: bool
+) -> None:
+    async def body() -> None:
+        session = await stage.at("/saved?order=1")
+        await session._tab.page.evaluate("to => history.replaceState({}, '', to)", shown)
+        await passed(session, {"act": "wait", "selector": "#ok"})
+        expected = (f"http://{SHOP}{shown}", *[f"http://{SHOP}/saved?order=1"] * known)
+        assert session.renewed_at == expected
+        assert (await session.save(5)).addresses == expected
+
+    run(body())

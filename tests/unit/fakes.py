@@ -87,7 +87,7 @@ class FakeSession:
     saving: Failure | None = None
     sending: list[Any] = field(default_factory=list)
     """What leaves the pages: a list of Sent for each time that it is asked for."""
-    renewed_at: str | None = None
+    renewed_at: tuple[str, ...] = ()
     barred: list[str | None] = field(default_factory=list)
     """Why an address must not be asked for again, at each renewal."""
 
@@ -190,6 +190,9 @@ class FakeWorld:
     async def save(self) -> Kept:
         environment = {"env": deepcopy(self.environment)} if self.whole else {}
         return Kept(self.entries(), environment, self.whole)
+
+    async def changed(self, kept: Kept) -> bool:
+        return bool(kept.environment) and self.environment != kept.environment["env"]
 
     async def restore(self, kept: Kept) -> tuple[str, ...]:
         self.entries_ = {key: entry["value"] for key, entry in kept.entries.items()}

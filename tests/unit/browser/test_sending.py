@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.browser.sending import MOST, Sending
+from harness.browser.sending import MOST, OFTEN, Sending
 from harness.record import Sent
 from tests.unit.fakes import FakeClock
 
@@ -20,8 +20,8 @@ class Page:
         self.clock = FakeClock()
         self.sending = Sending(self.clock.now)
 
-    def begin(self, *, looks: bool = False) -> None:
-        self.sending.begin(looks=looks)
+    def begin(self, *, looks: bool = False, opens: bool = False) -> None:
+        self.sending.begin(looks=looks, opens=opens)
 
     def beat(self, after: float, body: bytes = b"", url: str = BEAT) -> Sent | None:
         self.clock.time += after
@@ -67,13 +67,23 @@ def test_clicks_at_even_intervals_are_no_heartbeat() -> None:
 
 
 def test_while_a_step_only_looks_what_was_known_before_the_act_is_not_its_doing() -> None:
+    for opens, often in ((True, 1), (False, OFTEN)):
+        page = Page()
+        page.begin(opens=opens)
+        for _ in range(often):
+            assert page.beat(1.0) is not None
+        page.begin()
+        page.begin(looks=True)
+        assert page.beat(1.0) is None
+        assert page.beat(1.0, b"item=pen") is not None
+
+
+def test_what_two_acts_send_late_once_each_is_their_doing() -> None:
     page = Page()
-    page.begin()
-    assert page.beat(1.0) is not None
-    page.begin()
-    page.begin(looks=True)
-    assert page.beat(1.0) is None
-    assert page.beat(1.0, b"item=pen") is not None
+    for number in (1, 22):
+        page.begin()
+        page.begin(looks=True)
+        assert page.beat(1.0, b"item=%d" % number) is not None
 
 
 def test_a_redirect_of_what_is_unsafe_follows_it_and_a_redirect_of_a_get_does_not() -> None:

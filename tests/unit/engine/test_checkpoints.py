@@ -202,14 +202,45 @@ def test_a_write_without_done_when_is_not_gone_back_over() -> None:
     assert "step 1 is a write without `done_when`" in result.failure.message
 
 
-@pytest.mark.parametrize(("whole", "code"), [(False, "OUTCOME_UNKNOWN"), (True, None)])
-def test_a_write_that_timed_out_with_unknown_effect(whole: bool, code: str | None) -> None:
+@pytest.mark.parametrize(
+    ("whole", "shown", "code"),
+    [(False, True, "OUTCOME_UNKNOWN"), (True, True, None), (True, False, "OUTCOME_UNKNOWN")],
+)
+def test_a_write_that_timed_out_with_unknown_effect(whole: bool, shown: bool, code: str | None) -> None:
+    """An environment that shows nothing of it may know nothing of it, or not yet."""
     theatre = Theatre()
     theatre.world.whole = whole
-    theatre.session.script = [LATE_AND_UNSURE]
+
+    def late(_: Any) -> Failure:
+        theatre.world.environment.update({"bought": True} if shown else {})
+        return LATE_AND_UNSURE
+
+    theatre.session.script = [late]
     result = play(theatre, checkpoints=[0], steps=[BLIND])
     assert (result.failure.code if result.failure else None) == code
-    assert len(theatre.session.acts) == (2 if whole else 1)
+    assert len(theatre.session.acts) == (1 if code else 2)
+
+
+@pytest.mark.parametrize(
+    ("step", "again"),
+    [
+        (click("#buy", effect="write"), False),
+        ({"act": "api", "method": "POST", "url": "http://shop.local/order"}, False),
+        ({"act": "submit", "selector": "#search"}, True),
+        (click("#log-in"), True),
+    ],
+)
+def test_a_write_of_which_no_channel_shows_anything_was_not_undone(step: dict[str, Any], again: bool) -> None:
+    theatre = Theatre()
+    theatre.world.whole = True
+    seen = step.get("selector") == "#log-in"
+    theatre.session.script = [sending(post()) if seen else Passed(), LATE]
+    result = play(theatre, checkpoints=[0], steps=[step, click("#c")])
+    assert len(theatre.session.acts) == (4 if again else 2)
+    assert result.ok == again
+    if result.failure is not None:
+        assert result.failure.code == "OUTCOME_UNKNOWN"
+        assert "no channel showed what it did, so that nothing was put back" in result.failure.message
 
 
 CRASHES = {"on_browser_crash": "restart_from_checkpoint"}

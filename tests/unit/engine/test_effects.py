@@ -251,7 +251,7 @@ def test_a_page_that_the_task_has_asked_for_by_itself_may_be_asked_for_again() -
 
 def test_a_page_that_crashed_is_not_opened_again_at_the_address_of_a_write() -> None:
     theatre = Theatre()
-    theatre.session.renewed_at = OPEN["url"]
+    theatre.session.renewed_at = (OPEN["url"],)
     crash = Failure("PAGE_CRASHED", "crashed", tainted=True)
     theatre.session.script = [sending(document(OPEN["url"])), crash]
     result = play(theatre, steps=[OPEN, {"act": "click", "selector": "#b"}], error_recovery={})
@@ -285,3 +285,34 @@ def test_safe_statuses_are_refused_where_nothing_is_written(step: dict[str, Any]
     expected = pytest.raises(ValueError, match="say `effect: write`") if refused else nullcontext()
     with expected:
         TaskSpec.model_validate(document)
+
+
+@pytest.mark.parametrize(
+    ("between", "wrote"),
+    [
+        ({"act": "hover", "selector": "#h"}, True),
+        ({"act": "type", "selector": "#t", "value": "x"}, True),
+        ({"act": "type", "selector": "#t", "value": "x", "effect": "idempotent"}, False),
+        ({"act": "open", "url": "http://shop.local/"}, False),
+    ],
+)
+def test_what_leaves_late_while_a_step_types_or_hovers_is_the_doing_of_the_act_before(
+    between: dict[str, Any], wrote: bool
+) -> None:
+    for late in (1, 2):  # during that step, and during the one after it
+        theatre = Theatre()
+        theatre.session.script = [Passed(), *[Passed()] * (late - 1), sending(post())]
+        steps = [{"act": "click", "selector": "#order"}, between, {"act": "wait", "value": 1}]
+        result = play(theatre, steps=steps)
+        assert [record.wrote for record in result.history] == [wrote, False, False]
+
+
+def test_a_page_that_sends_as_it_loads_is_not_asked_for_again_after_a_click_on_its_link() -> None:
+    theatre = Theatre()
+    page = "http://shop.local/pay"
+    theatre.session.url = page
+    theatre.session.script = [sending(document(page), post()), LATE]
+    steps = [{"act": "click", "selector": "#link"}, {"act": "wait", "selector": "#x"}]
+    result = play(theatre, steps=steps, checkpoints=[1], error_recovery=BACK)
+    assert (code(result), len(theatre.session.restored)) == ("OUTCOME_UNKNOWN", 0)
+    assert f"{page} came of step 0 (click #link), which was seen to write" in str(result.failure)
