@@ -16,7 +16,7 @@ from playwright.async_api import Page, StorageState
 
 from harness.browser.dialogs import Answer
 from harness.browser.difference import page_differences, same, storage_differences
-from harness.browser.forms import PageState, fill, read_state
+from harness.browser.forms import Field, PageState, fill, read_state
 from harness.browser.storage import whole_storage
 from harness.browser.tab import Tab
 from harness.resilience import Clock
@@ -101,32 +101,39 @@ async def _state(tab: Tab, page: Page, clock: Clock, room: int) -> tuple[PageSta
             await clock.sleep(PAUSE_SECONDS / 2)
 
 
-async def settle(tab: Tab, saved: Checkpoint, clock: Clock) -> tuple[str, ...]:
+async def settle(tab: Tab, saved: Checkpoint, clock: Clock, *, fills: bool = True) -> tuple[str, ...]:
     """Fill what differs, and wait a little for the scripts to follow. Returns what differs in the end.
 
-    The caller bounds it. Raises what Playwright raises.
+    `fills`: else only wait, since to fill a field may write. The caller bounds it. Raises what Playwright raises.
     """
-    fills: Counter[tuple[int, str]] = Counter()
+    filled: Counter[tuple[int, str]] = Counter()
     limit = clock.now() + SETTLE_SECONDS
     while True:
         now = await take(tab, clock, room=0)
         lines = saved.differences(now)
         if len(lines) == len(saved.unsaved) or clock.now() >= limit:
             return lines
-        if not await _refill(tab, saved, now, fills):
+        if not (fills and await _refill(tab, saved, now, filled)):
             await clock.sleep(PAUSE_SECONDS)
+
+
+async def unlike(tab: Tab, saved: Checkpoint, clock: Clock) -> tuple[str, ...]:
+    """The places of the fields that are there and hold something else than was saved. Raises what Playwright raises."""
+    now = await take(tab, clock, room=0)
+    pages = zip(saved.pages, now.pages, strict=False)
+    return tuple(each.place for wanted, found in pages for each in _unlike(wanted, found))
+
+
+def _unlike(wanted: PageState, found: PageState) -> list[Field]:
+    known = {each.place: each for each in found.fields}
+    return [each for each in wanted.fields if each.place in known and not same(each, known[each.place])]
 
 
 async def _refill(tab: Tab, saved: Checkpoint, now: Checkpoint, fills: Counter[tuple[int, str]]) -> bool:
     """Put back the fields that differ, page by page. Whether there was one that could be filled."""
     done = False
     for number, (page, wanted, found) in enumerate(zip(tab.context.pages, saved.pages, now.pages, strict=False)):
-        known = {each.place: each for each in found.fields}
-        fields = [
-            each
-            for each in wanted.fields
-            if each.place in known and not same(each, known[each.place]) and fills[number, each.place] < FILLS
-        ]
+        fields = [each for each in _unlike(wanted, found) if fills[number, each.place] < FILLS]
         if fields or wanted.scroll != found.scroll:
             filled = await fill(await tab.control_of(page), fields, wanted.scroll)
             fills.update((number, place) for place in filled)

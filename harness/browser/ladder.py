@@ -110,8 +110,13 @@ class Ladder:
         self._lease.tab.watch.answer_next(prepared)
         return failure
 
-    async def restore(self, saved: Checkpoint | None, until: Deadline, *, restart: bool) -> tuple[str, ...] | Failure:
-        """Back to a checkpoint in a fresh context; what differs afterwards, or why there is no page."""
+    async def restore(
+        self, saved: Checkpoint | None, until: Deadline, *, restart: bool, barred: str | None
+    ) -> tuple[str, ...] | Failure:
+        """Back to a checkpoint in a fresh context; what differs afterwards, or why there is no page.
+
+        `barred`: why no field must be filled again.
+        """
         failure = await self._lease.replace(saved.storage if saved else None, until, restart=restart)
         if failure is not None:
             return failure
@@ -123,7 +128,7 @@ class Ladder:
         if saved is None:
             return ()
         with self._lease.unnoted():
-            differences = await self._way_back(until).to_checkpoint(saved)
+            differences = await self._way_back(until).to_checkpoint(saved, barred)
         self._lease.tab.watch.answer_next(saved.answer)  # only now: a page's dialog as it loads is not the one meant
         return differences
 

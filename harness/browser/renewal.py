@@ -10,7 +10,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page
 
 from harness.browser.attempt import Attempt
-from harness.browser.checkpoint import Checkpoint, settle
+from harness.browser.checkpoint import Checkpoint, settle, unlike
 from harness.browser.failures import failure_of
 from harness.browser.forms import PageState
 from harness.browser.navigation import go_to
@@ -39,8 +39,11 @@ class Return:
         except (PlaywrightError, TimeoutError) as error:
             return await failure_of(error, scene)
 
-    async def to_checkpoint(self, saved: Checkpoint) -> tuple[str, ...] | Failure:
-        """Open the pages in their order, fill them, compare. What differs, or why there is no page."""
+    async def to_checkpoint(self, saved: Checkpoint, barred: str | None) -> tuple[str, ...] | Failure:
+        """Open the pages in their order, fill them, compare. What differs, or why there is no page.
+
+        `barred`: why no field must be filled again; one that would have to be is a failure.
+        """
         within, what = self.attempt.left(), f"return to {saved.url}"
         scene = self.scene(within)
         try:
@@ -52,7 +55,11 @@ class Return:
                         return failure
                 if saved.current < len(self._pages):  # a page may have closed itself
                     await self._turn_to(self._pages[saved.current])
-                return await settle(self.attempt.tab, saved, self.attempt.clock)
+                differs = await settle(self.attempt.tab, saved, self.attempt.clock, fills=barred is None)
+                if barred is not None and (places := await unlike(self.attempt.tab, saved, self.attempt.clock)):
+                    message = f"{', '.join(places)} would have to be filled again, and {barred}"
+                    return Failure("OUTCOME_UNKNOWN", message, details={"url": saved.url})
+                return differs
         except (PlaywrightError, TimeoutError) as error:
             here = replace(self.scene(within), until=scene.until)  # the page is another by now, the limit is not
             return await failure_of(error, replace(here, opens=True, what=what))

@@ -228,7 +228,9 @@ class PlaywrightSession:
     async def save(self, within: float) -> Checkpoint:
         return await self._seen("save a checkpoint", within, lambda: take(self._tab, self._clock))
 
-    async def restore(self, saved: Saved | None, within: float, *, restart: bool) -> tuple[str, ...] | Failure:
+    async def restore(
+        self, saved: Saved | None, within: float, *, restart: bool, barred: str | None = None
+    ) -> tuple[str, ...] | Failure:
         """Back to a checkpoint of `save`, in a fresh context.
 
         `restart` ends the browser itself when nobody else lives in it; one that does not answer, or is gone, is
@@ -236,7 +238,8 @@ class PlaywrightSession:
         """
         assert saved is None or isinstance(saved, Checkpoint)
         self._unfound = None
-        return await self._ladder.restore(saved, Deadline.after(within, self._clock.now()), restart=restart)
+        until = Deadline.after(within, self._clock.now())
+        return await self._ladder.restore(saved, until, restart=restart, barred=barred)
 
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
         until = Deadline.after(within, self._clock.now())

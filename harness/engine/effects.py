@@ -9,6 +9,7 @@ from harness.criteria import parse
 from harness.criteria.syntax import Read, walk
 from harness.criteria.vocabulary import PAGE_FUNCTIONS
 from harness.engine.attempt import ASSERTION, judge, remember, resolved
+from harness.engine.journal import Checkpoint
 from harness.engine.progress import Progress
 from harness.engine.run import Ending, Run, Turn
 from harness.failure import Effect, Failed, Failure, Outcome, Passed
@@ -16,10 +17,11 @@ from harness.record import Sent, StepRecord, seen_writing, written_addresses
 from harness.recovery import GiveUp
 from harness.resilience import Deadline
 from harness.spec.interpolate import MissingMemory
-from harness.spec.steps import Api, Step
+from harness.spec.steps import Api, Check, Open, Select, Step, Type, Uncheck, Upload
 
 UNCERTAIN = (408, 429)
 """Statuses that, as those from 500 on, do not say that nothing was done."""
+_FILLS = (Type, Select, Check, Uncheck, Upload)
 AGAIN = 0.5
 """Seconds between two questions to a channel that is away."""
 LEAST = 1.0
@@ -81,6 +83,18 @@ async def barred(run: Run, addresses: Iterable[str]) -> str | None:
         if url in wanted and await is_done(run, record.step, unseen=True) is not False:
             doing = "a write" if record.step.effect_class == "write" else "which was seen to write"
             return f"{url} came of step {record.index} ({record.step.describe()}), {doing}: it is not asked for again"
+    return None
+
+
+async def refilled(run: Run, checkpoint: Checkpoint) -> str | None:
+    """Why no field of the checkpoint's page must be filled again: a step that filled one was a write, and may stand."""
+    for record in reversed(run.journal.history[: checkpoint.index]):
+        if isinstance(record.step, Open) or any(each.page and each.arrived for each in record.sent):
+            return None  # the fields before it were another page's
+        wrote = isinstance(record.step, _FILLS) and record.may_have_written
+        if wrote and await is_done(run, record.step, unseen=True) is not False:
+            doing = f"step {record.index} ({record.step.describe()}), which fills one, is a write"
+            return f"{doing}{seen(record)}: it is not done again"
     return None
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from harness.engine.attempt import task_timeout
+from harness.engine.effects import refilled
 from harness.engine.journal import Checkpoint, counts
 from harness.engine.permission import for_good, stretched
 from harness.engine.run import Back, Ending, Run
@@ -112,10 +113,11 @@ async def _restored(run: Run, back: Back) -> tuple[str, ...] | Failure:
     writes = [record for record in written if not undone or (not shown and _shows(record))]
     journal.unshown = undone and not shown
     journal.unsure = [*earlier, *writes]
+    filling = await refilled(run, saved)
     journal.history = [record for record in journal.history if record.index < saved.index]
     journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
     within = max(LEAST_SECONDS, min(run.left, RESTORE_SECONDS + RESTORE_STEPS * run.plan.step_timeout * run.stretch))
-    page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart)
+    page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart, barred=filling)
     return page if isinstance(page, Failure) else (*state, *page)
 
 

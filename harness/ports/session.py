@@ -156,7 +156,9 @@ class Session(Protocol):
         """
         ...
 
-    async def restore(self, saved: Saved | None, within: float, *, restart: bool) -> tuple[str, ...] | Failure:
+    async def restore(
+        self, saved: Saved | None, within: float, *, restart: bool, barred: str | None = None
+    ) -> tuple[str, ...] | Failure:
         """Back to what was saved (None: an empty browser), in a fresh context; with `restart` in a new browser.
 
         Returns what differs afterwards, a line each; a Failure when the pages could not be opened at all.

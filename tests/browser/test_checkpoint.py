@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import os
@@ -69,6 +70,8 @@ PAGES.update(
         "/inner-field": "<title>Inner</title><input id=in><textarea name=t></textarea>",
         "/upload": "<title>Upload</title><input type=file id=file multiple><p id=names></p><script>"
         "file.onchange = () => { names.textContent = [...file.files].map(f => f.name).join(',') }</script>",
+        "/autosaving": "<title>Autosaving</title><select id=qty onchange=\"fetch('/status/204', {method: 'POST'})\">"
+        "<option>1<option>2</select>",
         "/spa": "<title>Spa</title><div id=app></div><script>"
         "setTimeout(() => { app.innerHTML = '<input id=late>' }, 150)</script>",
     }
@@ -556,9 +559,9 @@ def test_a_page_that_cannot_be_opened_is_a_failure(run: Any, stage: Stage) -> No
 
 
 def test_a_page_that_closes_itself(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def closed_before(tab: Tab, saved: Checkpoint, clock: Clock) -> tuple[str, ...]:
+    async def closed_before(tab: Tab, saved: Checkpoint, clock: Clock, *, fills: bool) -> tuple[str, ...]:
         await tab.context.pages[1].close()
-        return await checkpoint.settle(tab, saved, clock)
+        return await checkpoint.settle(tab, saved, clock, fills=fills)
 
     async def body() -> None:
         session = await stage.at("/saved")
@@ -610,5 +613,23 @@ def test_the_session_goes_on(run: Any, stage: Stage, tmp_path: Path) -> None:
         assert "[LOG] before" in "".join(map(str, evidence.console))
         entries = json.loads((tmp_path / "network_logs.har").read_text())["log"]["entries"]
         assert [entry["request"]["url"] for entry in entries].count(f"http://{SHOP}/storing") == 3
+
+    run(body())
+
+
+def test_a_field_whose_filling_writes_is_not_filled_again(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/autosaving")
+        await passed(session, {"act": "select", "selector": "#qty", "value": "2"})
+        saved = await session.save(5)
+        while not stage.site.hits.get("/status/204"):
+            await asyncio.sleep(0.02)
+        outcome = await session.restore(saved, 5, restart=False, barred="step 1 is a write")
+        assert isinstance(outcome, Failure)
+        assert outcome.code == "OUTCOME_UNKNOWN"
+        assert outcome.message == "#qty would have to be filled again, and step 1 is a write"
+        assert stage.site.hits["/status/204"] == 1
+        kept = replace(saved, pages=(replace(saved.pages[0], fields=()),))
+        assert not isinstance(await session.restore(kept, 5, restart=False, barred="step 1 is a write"), Failure)
 
     run(body())

@@ -87,6 +87,8 @@ class FakeSession:
     saving: Failure | None = None
     sending: list[Any] = field(default_factory=list)
     """What leaves the pages: a list of Sent for each time that it is asked for."""
+    unfilled: list[str | None] = field(default_factory=list)
+    """Why no field must be filled again, at each restoration."""
     renewed_at: tuple[str, ...] = ()
     barred: list[str | None] = field(default_factory=list)
     """Why an address must not be asked for again, at each renewal."""
@@ -141,7 +143,10 @@ class FakeSession:
         self.saved.append(self.clock.time)
         return SimpleNamespace(url=self.url, addresses=(self.url,))
 
-    async def restore(self, saved: Any, within: float, *, restart: bool) -> tuple[str, ...] | Failure:
+    async def restore(
+        self, saved: Any, within: float, *, restart: bool, barred: str | None = None
+    ) -> tuple[str, ...] | Failure:
+        self.unfilled.append(barred)
         self.restored.append((saved, restart))
         answer = self.restoring.pop(0) if isinstance(self.restoring, list) else self.restoring
         return cast("tuple[str, ...] | Failure", answer)

@@ -423,7 +423,7 @@ def test_going_back_takes_no_longer_than_the_task_may() -> None:
     theatre = Theatre()
     restore, asked = theatre.session.restore, []
 
-    async def slow(saved: Any, within: float, *, restart: bool) -> Any:
+    async def slow(saved: Any, within: float, *, restart: bool, barred: str | None = None) -> Any:
         asked.append(within)
         theatre.clock.time += within
         await restore(saved, within, restart=restart)

@@ -316,3 +316,23 @@ def test_a_page_that_sends_as_it_loads_is_not_asked_for_again_after_a_click_on_i
     result = play(theatre, steps=steps, checkpoints=[1], error_recovery=BACK)
     assert (code(result), len(theatre.session.restored)) == ("OUTCOME_UNKNOWN", 0)
     assert f"{page} came of step 0 (click #link), which was seen to write" in str(result.failure)
+
+
+@pytest.mark.parametrize(
+    ("between", "done", "barred"),
+    [(None, None, True), (None, True, True), (None, False, False), ({"act": "open", "url": "/"}, None, False)],
+)
+def test_a_field_whose_filling_wrote_is_not_filled_again(
+    between: dict[str, Any] | None, done: bool | None, barred: bool
+) -> None:
+    theatre = Theatre()
+    theatre.world.environment = {"order": "O-1"} if done else {}
+    known = {} if done is None else {"done_when": PAID}
+    steps = [{"act": "select", "selector": "#qty", "value": "2", **known}, *([between] if between else [])]
+    theatre.session.script = [sending(post()), *[Passed()] * (len(steps) - 1), LATE]
+    late = {"act": "wait", "selector": "#x"}
+    play(theatre, steps=[*steps, late], checkpoints=[len(steps)], error_recovery=BACK, base_url="http://shop.local")
+    (why,) = theatre.session.unfilled
+    assert (why is not None) == barred
+    if why is not None:
+        assert why.startswith("step 0 (select #qty = '2'), which fills one, is a write (it sent POST")
