@@ -201,7 +201,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
         report.taskspec = record.model_copy(update={"torn": True}).model_dump(mode="json")
     if call.when == "teardown" and RECORD in item.stash:
         del item.stash[RECORD]  # pytest keeps the items to the end of the run
-    if call.when == "call" and report.skipped and isinstance(item, TaskItem):
+    if call.when != "teardown" and report.skipped and isinstance(item, TaskItem):  # a mark skips in the setup
         report.taskspec_skipped = item.loaded.spec.task_id
     return report
 
