@@ -23,6 +23,7 @@ _VALUE, _DIFF = 300, 1500
 """Characters of a compared value and of a diff."""
 _AS_ABOVE = "FAILED - as above"
 NO_RECORD = "It failed, and left no record of why: see pytest's own output."
+UNEXPECTED = "It did not show the outcome that its `expect` declares."
 NO_FAILURE = "It ended well, though its `expect` declares a failure."
 
 
@@ -52,12 +53,14 @@ def occurrence(execution: Execution, found: Found, since: str) -> Occurrence:
 
 
 def message(record: TaskRecord) -> str:
-    return record.message or (NO_FAILURE if record.ok else f"It ended as {record.final_state}, without a message.")
+    told = record.message or ("" if record.ok else f"It ended as {record.final_state}, without a message.")
+    return told or (NO_FAILURE if record.unexpected else f"It ended as {record.final_state}.")
 
 
 def _told(record: TaskRecord, comparison: Comparison | None) -> str:
-    """The message, less what the comparison below it says."""
-    return record.reason if comparison is not None and record.reason is not None else message(record)
+    """The message, less what the comparison below it says; first, that another outcome was declared."""
+    told = record.reason if comparison is not None and record.reason is not None else message(record)
+    return f"{UNEXPECTED} {told}".rstrip() if record.unexpected and not record.ok else told
 
 
 def where(record: TaskRecord, failing: StepLine | None) -> str:
