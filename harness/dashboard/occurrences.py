@@ -10,7 +10,7 @@ from harness.dashboard.healing import earlier
 from harness.dashboard.view import Comparison, Occurrence
 from harness.history.record import Execution, RunRecord, TaskPoint
 from harness.report import ErrorReport
-from harness.reporting.console import relation, shown_value
+from harness.reporting.console import relation, repeats, shown_value
 from harness.reporting.step_lines import AttemptLine, StepLine
 from harness.reporting.table import numbered, place, shortened
 from harness.reporting.task_record import TaskRecord
@@ -135,7 +135,7 @@ def _comparison(report: ErrorReport | None) -> Comparison | None:
         criterion=shortened(found.expression, _VALUE),
         expected=f"{relation(found.expression)}{expected}",
         actual=actual,
-        diff=_cut(found.diff, _DIFF),
+        diff="" if repeats(found.expected, found.actual, found.diff) else _cut(found.diff, _DIFF),
     )
 
 

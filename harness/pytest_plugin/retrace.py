@@ -18,6 +18,7 @@ import pytest
 from harness.engine.ending import reached
 from harness.plan import Plan
 from harness.record import TaskResult
+from harness.recovery import FULL, NOTHING
 from harness.reporting.names import shown_path
 from harness.reporting.table import before_the_first_step, place
 
@@ -63,8 +64,10 @@ def refusal(plan: Plan, result: TaskResult, settings: Settings, *, alone: bool) 
     """Why the task must not run a second time; None where it may. `alone`: no other task runs beside it."""
     if settings.tracing == "off":
         return "no trace is recorded with `tracing` off"
-    if before_the_first_step(result):
+    if before_the_first_step(result) or all(each.index < 0 and each.step.act == "assert" for each in result.history):
         return "it failed before it had a page"
+    if result.failure is not None and plan.rulebook.evidence(result.failure, FULL) == NOTHING:
+        return "the task says `capture: none`"
     if plan.faults and not alone:
         return "its faults could strike the tasks that run beside it"
     return _twice(plan, result, settings)
