@@ -187,8 +187,9 @@ def _judge(plan: Plan, result: TaskResult, redactor: Redactor, settings: Setting
     text = failure_text(plan, result, redactor=redactor, unserved=unserved, full_trace=full_trace)
     if expect is not None:
         if wrong := unmet(expect, result):
-            headline = f"{plan.task_id} did not show the outcome it declares: {'; '.join(wrong)}"
-            raise CriterionFailed(headline, f"{headline}\n\n{text}")
+            told = f"did not show the outcome it declares: {'; '.join(wrong)}"
+            headline = f"{plan.task_id} {told}"
+            raise CriterionFailed(headline, f"{headline}\n\n{text}", told)
     elif result.failure is not None:
         kind = CriterionFailed if result.failure.family is Family.ASSERTION else TaskFailed
         raise kind(brief(plan, result, redactor), text, cause(plan, result, redactor))
