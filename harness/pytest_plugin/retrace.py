@@ -43,7 +43,7 @@ def traced_in_full(state: State, item: pytest.Item, plan: Plan, result: TaskResu
         return ""
     refused = refusal(plan, result, state.settings, alone=state.ahead is None)
     if not state.settings.retrace:
-        return "" if refused else f"full trace: {command(item)}"
+        return "" if refused else f"full trace: {command(item, state)}"
     if refused:
         return f"{OPTION}: not run again: {refused}"
     return _again(state, plan)
@@ -97,8 +97,16 @@ def what_was_written(result: TaskResult) -> str | None:
     return next(sent, None) or next(steps, None)
 
 
-def command(item: pytest.Item) -> str:
-    """The command that runs this item alone with the option, from the folder that pytest was started in."""
+def command(item: pytest.Item, state: State) -> str:
+    """The command that runs this item alone with the option, from the folder that pytest was started in.
+
+    It meets the same faults, and the same agent chooses its steps: else it would not fail in the same way.
+    """
     file, _, name = item.nodeid.partition("::")
-    here = os.path.relpath(item.path, item.config.invocation_params.dir)
-    return f"pytest {shlex.quote(f'{here}::{name}' if name else file)} {OPTION}"
+    start = item.config.invocation_params.dir
+    here = os.path.relpath(item.path, start)
+    words = ["pytest", f"{here}::{name}" if name else file, OPTION]
+    for plan in state.settings.faults:
+        words += ["--task-faults", os.path.relpath(plan, start)]
+    words += ["--task-agent", state.chosen] if state.chosen else []
+    return shlex.join(words)

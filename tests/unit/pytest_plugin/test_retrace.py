@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
 from harness.failure import Failure
-from harness.pytest_plugin.retrace import refusal
+from harness.pytest_plugin.retrace import command, refusal
 from harness.record import StepRecord, TaskResult
 from harness.recovery import Rulebook
 from harness.settings import Settings
@@ -77,6 +78,16 @@ def test_a_precondition_that_did_not_hold_has_no_page_to_show(tmp_path: Path) ->
     record = StepRecord(-1, check, (sample.attempt(check, 0, 0.1, Failure("PRECONDITION_NOT_MET", "no")),))
     result = replace(failed(tmp_path, "GET"), history=(record,), failed_index=-1, failure=record.failure)
     assert refusal(sample.plan(), result, Settings(), alone=True) == "it failed before it had a page"
+
+
+def test_the_command_that_is_offered_meets_the_same_faults_and_agent(tmp_path: Path) -> None:
+    config = SimpleNamespace(invocation_params=SimpleNamespace(dir=tmp_path))
+    item: Any = SimpleNamespace(nodeid="t.task.yaml::T", path=tmp_path / "tasks" / "t.task.yaml", config=config)
+    plans = (tmp_path / "all of it.faults.yaml",)
+    state: Any = SimpleNamespace(settings=Settings(root=tmp_path, faults=plans), chosen="mine")
+    assert command(item, state) == (
+        "pytest tasks/t.task.yaml::T --task-retrace --task-faults 'all of it.faults.yaml' --task-agent mine"
+    )
 
 
 def test_faults_strike_no_task_beside_it_and_a_task_without_a_page_has_no_trace(tmp_path: Path) -> None:
