@@ -38,6 +38,9 @@ FIGURES: Mapping[str, str] = {
     " to be there. A repair that did not help, and a step that was skipped, is none.",
     "recovery_success_rate": "Of each rule of `error_recovery`: the share of steps at which it did something and its"
     " kind of failure was overcome.",
+    "error_rate": "Of the thresholds: the share of attempts that failed, of those of five minutes, at its worst; 0"
+    " while there are fewer than 20. Tasks do not count here.",
+    "failure_rate": "Of `harness history`: the share of tasks that failed, of those that passed or failed.",
 }
 """Name of a figure -> what it counts."""
 

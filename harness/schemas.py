@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from harness.campaign.document import Campaign
+from harness.recovery import Rulebook
 from harness.report import ErrorReport
 from harness.spec import hover
 from harness.spec.fault_plan import FaultPlan
@@ -97,8 +98,13 @@ def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Map
         words.append({"type": "string", "pattern": "^retry_[0-9]{1,3}_times?$", "description": times})
     mapping = {"type": "object", "additionalProperties": False, "properties": settings}
     absent: list[Schema] = [{"type": "null"}] if name == "on_state_inconsistency" else []
-    said = {key: value for key, value in definitions["Rulebook"]["properties"][name].items() if key == "description"}
-    return {**said, "anyOf": [*words, mapping, *absent]}
+    said = hover.rule(Rulebook.model_fields[name].description or "", meanings, strategies, _default_of(name))
+    return {"description": said, "anyOf": [*words, mapping, *absent]}
+
+
+def _default_of(rule: str) -> str:
+    """The strategy of a rule that is left out."""
+    return str(Rulebook.model_fields[rule].default.strategy)
 
 
 def _require(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]], tag: str) -> None:

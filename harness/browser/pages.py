@@ -24,6 +24,7 @@ from harness.failure import Effect, Failed, Failure
 from harness.spec.steps import Dialog, Screenshot, SwitchPage
 
 SCREENSHOTS = "screenshots"
+_ADVICE = "Compare `value` or `url` of the step with the pages that are open; a page is no element with a selector."
 POLL = 0.05
 """Seconds between two looks at the open pages."""
 MARGIN = 0.1
@@ -94,9 +95,10 @@ async def _unfound(attempt: Attempt, step: SwitchPage, found: int, patience: flo
     pages = await _listed(attempt)
     details, listed = {"pages": pages}, f"open are {', '.join(pages)}"
     if found:
-        return Failure("SELECTOR_AMBIGUOUS", f"{found} other pages are {_meant(step)}; {listed}", details=details)
+        message = f"{found} other pages are {_meant(step)}; {listed}"
+        return Failure("SELECTOR_AMBIGUOUS", message, details=details, advice=_ADVICE)
     message = f"no other page is {_meant(step)} (looked for {seconds(patience)}); {listed}"
-    return Failure("ELEMENT_NOT_FOUND", message, details=details)
+    return Failure("ELEMENT_NOT_FOUND", message, details=details, advice=_ADVICE)
 
 
 async def _listed(attempt: Attempt) -> list[str]:

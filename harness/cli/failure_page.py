@@ -9,7 +9,7 @@ from harness.cli.attempt_lines import attempt_lines, choosing, target
 from harness.cli.kept import Kept, when
 from harness.fault_report import after_faults
 from harness.report import ErrorReport
-from harness.reporting.console import CRITERION, shown_value
+from harness.reporting.console import CRITERION, repeats, shown_value
 from harness.reporting.names import shown_path
 from harness.reporting.table import numbered, place, shortened
 from harness.reporting.visible import visible
@@ -86,7 +86,8 @@ def _comparison(report: ErrorReport) -> Iterator[str]:
     yield from _text("criterion", found.expression)
     yield f"  expected: {_indented(found.expected)}"
     yield f"  actual:   {_indented(found.actual)}"
-    yield from (f"    {line}" for line in found.diff.splitlines())
+    if not repeats(found.expected, found.actual, found.diff):
+        yield from (f"    {line}" for line in found.diff.splitlines())
 
 
 def _matches(report: ErrorReport) -> list[Any]:

@@ -64,7 +64,7 @@ def thresholds(run: RunRecord) -> Iterator[ThresholdState]:
             continue
         last = _value((found or {}).get(row.metric, {}).get("at_the_end"))
         yield ThresholdState(
-            metric=row.metric.replace("_", " "),
+            metric="failed attempts (error rate)" if row.metric == "error_rate" else row.metric.replace("_", " "),
             level=row.level(worst),
             worst=_amount(worst, row.unit),
             at_the_end="" if last is None else _amount(last, row.unit),

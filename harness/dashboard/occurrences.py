@@ -10,7 +10,7 @@ from harness.dashboard.healing import earlier
 from harness.dashboard.view import Comparison, Occurrence
 from harness.history.record import Execution, RunRecord, TaskPoint
 from harness.report import ErrorReport
-from harness.reporting.console import relation, shown_value
+from harness.reporting.console import relation, repeats, shown_value
 from harness.reporting.step_lines import AttemptLine, StepLine
 from harness.reporting.table import numbered, place, shortened
 from harness.reporting.task_record import TaskRecord
@@ -23,6 +23,7 @@ _VALUE, _DIFF = 300, 1500
 """Characters of a compared value and of a diff."""
 _AS_ABOVE = "FAILED - as above"
 NO_RECORD = "It failed, and left no record of why: see pytest's own output."
+UNEXPECTED = "It did not show the outcome that its `expect` declares."
 NO_FAILURE = "It ended well, though its `expect` declares a failure."
 
 
@@ -52,12 +53,14 @@ def occurrence(execution: Execution, found: Found, since: str) -> Occurrence:
 
 
 def message(record: TaskRecord) -> str:
-    return record.message or (NO_FAILURE if record.ok else f"It ended as {record.final_state}, without a message.")
+    told = record.message or ("" if record.ok else f"It ended as {record.final_state}, without a message.")
+    return told or (NO_FAILURE if record.unexpected else f"It ended as {record.final_state}.")
 
 
 def _told(record: TaskRecord, comparison: Comparison | None) -> str:
-    """The message, less what the comparison below it says."""
-    return record.reason if comparison is not None and record.reason is not None else message(record)
+    """The message, less what the comparison below it says; first, that another outcome was declared."""
+    told = record.reason if comparison is not None and record.reason is not None else message(record)
+    return f"{UNEXPECTED} {told}".rstrip() if record.unexpected and not record.ok else told
 
 
 def where(record: TaskRecord, failing: StepLine | None) -> str:
@@ -132,7 +135,7 @@ def _comparison(report: ErrorReport | None) -> Comparison | None:
         criterion=shortened(found.expression, _VALUE),
         expected=f"{relation(found.expression)}{expected}",
         actual=actual,
-        diff=_cut(found.diff, _DIFF),
+        diff="" if repeats(found.expected, found.actual, found.diff) else _cut(found.diff, _DIFF),
     )
 
 

@@ -134,7 +134,7 @@ class RunSummary(BaseModel):
     retries: int = 0
     commit: str = ""
     branch: str = ""
-    error_rate: float | None = Field(None, description="Failed of passed and failed, 0 to 1.")
+    failure_rate: float | None = Field(None, description="Tasks that failed, of those that passed or failed, 0 to 1.")
     recovery_rate: float | None = Field(None, description="Recoveries that worked, 0 to 1; None: none was tried.")
     note: str = Field("", description="As of the run.")
     running: bool = Field(False, description="As of the run.")

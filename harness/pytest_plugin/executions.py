@@ -76,8 +76,9 @@ class Executions:
         found = self._open.pop(where, None)
         if found is None or report.passed or found.outcome == "failed":
             return None
-        record = found.record.model_copy(update={"torn": True}) if found.record else None
-        reason = self._redacted(_first_line(report))
+        reason, record = self._redacted(_first_line(report)), found.record
+        if record is not None:
+            record = record.model_copy(update={"torn": True, "message": record.message or reason})
         return found.model_copy(update={"outcome": report.outcome, "reason": reason, "record": record})
 
     def _placed(self, record: TaskRecord | None) -> TaskRecord | None:

@@ -33,6 +33,7 @@ from harness.reporting.allure_run import RunLabel
 from harness.reporting.chosen_results import written_run
 from harness.reporting.history import LAST_RUN, write_last_run
 from harness.reporting.task_record import TaskRecord
+from harness.reporting.workspace import moved_aside
 
 RUN_LABEL = pytest.StashKey[RunLabel]()
 
@@ -200,7 +201,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: Any) -> Generator[None, A
         report.taskspec = record.model_copy(update={"torn": True}).model_dump(mode="json")
     if call.when == "teardown" and RECORD in item.stash:
         del item.stash[RECORD]  # pytest keeps the items to the end of the run
-    if call.when == "call" and report.skipped and isinstance(item, TaskItem):
+    if call.when != "teardown" and report.skipped and isinstance(item, TaskItem):  # a mark skips in the setup
         report.taskspec_skipped = item.loaded.spec.task_id
     return report
 
@@ -246,6 +247,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
         unwritten += refused(place, lambda: write_allure_files(place, environment(config, state), os.environ))
     history: Any = config.pluginmanager.getplugin(HISTORY)
     more = [*telemetry_of(config).finish(records), *history.finish(interrupted), *unwritten, *_passed_over(state)]
+    more += moved_aside(state.links, keeps=state.settings.keep_previous > 0)
     more += [f"services: {line}" for line in state.kept_services]
     more += undeclared_lines(config, state.settings)
     write_summary(terminalreporter, records, skipped, state.settings, place, more, state.idle)

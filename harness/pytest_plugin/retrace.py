@@ -18,6 +18,7 @@ import pytest
 from harness.engine.ending import reached
 from harness.plan import Plan
 from harness.record import TaskResult
+from harness.recovery import FULL, NOTHING
 from harness.reporting.names import shown_path
 from harness.reporting.table import before_the_first_step, place
 
@@ -42,7 +43,7 @@ def traced_in_full(state: State, item: pytest.Item, plan: Plan, result: TaskResu
         return ""
     refused = refusal(plan, result, state.settings, alone=state.ahead is None)
     if not state.settings.retrace:
-        return "" if refused else f"full trace: {command(item)}"
+        return "" if refused else f"full trace: {command(item, state)}"
     if refused:
         return f"{OPTION}: not run again: {refused}"
     return _again(state, plan)
@@ -63,8 +64,10 @@ def refusal(plan: Plan, result: TaskResult, settings: Settings, *, alone: bool) 
     """Why the task must not run a second time; None where it may. `alone`: no other task runs beside it."""
     if settings.tracing == "off":
         return "no trace is recorded with `tracing` off"
-    if before_the_first_step(result):
+    if before_the_first_step(result) or all(each.index < 0 and each.step.act == "assert" for each in result.history):
         return "it failed before it had a page"
+    if result.failure is not None and plan.rulebook.evidence(result.failure, FULL) == NOTHING:
+        return "the task says `capture: none`"
     if plan.faults and not alone:
         return "its faults could strike the tasks that run beside it"
     return _twice(plan, result, settings)
@@ -94,8 +97,16 @@ def what_was_written(result: TaskResult) -> str | None:
     return next(sent, None) or next(steps, None)
 
 
-def command(item: pytest.Item) -> str:
-    """The command that runs this item alone with the option, from the folder that pytest was started in."""
+def command(item: pytest.Item, state: State) -> str:
+    """The command that runs this item alone with the option, from the folder that pytest was started in.
+
+    It meets the same faults, and the same agent chooses its steps: else it would not fail in the same way.
+    """
     file, _, name = item.nodeid.partition("::")
-    here = os.path.relpath(item.path, item.config.invocation_params.dir)
-    return f"pytest {shlex.quote(f'{here}::{name}' if name else file)} {OPTION}"
+    start = item.config.invocation_params.dir
+    here = os.path.relpath(item.path, start)
+    words = ["pytest", f"{here}::{name}" if name else file, OPTION]
+    for plan in state.settings.faults:
+        words += ["--task-faults", os.path.relpath(plan, start)]
+    words += ["--task-agent", state.chosen] if state.chosen else []
+    return shlex.join(words)

@@ -45,7 +45,10 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
     harness = state.harness()
     state.done[plan.task_id] = reached(plan.spec, result)
     unexpected = plan.spec.expect is not None and not state.done[plan.task_id] and interrupted is None
-    AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
+    try:
+        full = traced_in_full(state, item, plan, result) if interrupted is None else ""
+    finally:  # Allure copies what is there now: the second trace, and the manifest that speaks of it
+        AllureSink(harness.redactor, harness.archive.kept).finish(plan, result, harness.browser)
     telemetry_of(request.config).attach(plan.task_id)
     record = task_record(plan, result, harness.redactor, unexpected=unexpected)
     if interrupted is not None:
@@ -55,7 +58,7 @@ def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:
         raise _skipped(harness.redactor.text(result.skipped))
     item.user_properties += list(loaded.spec.own.notes)
     _tell(item, result, record)
-    _judge(plan, result, harness.redactor, state.settings, traced_in_full(state, item, plan, result))
+    _judge(plan, result, harness.redactor, state.settings, full)
 
 
 class RepairFailed(Exception):  # noqa: N818 - its name is shown to people
@@ -184,8 +187,9 @@ def _judge(plan: Plan, result: TaskResult, redactor: Redactor, settings: Setting
     text = failure_text(plan, result, redactor=redactor, unserved=unserved, full_trace=full_trace)
     if expect is not None:
         if wrong := unmet(expect, result):
-            headline = f"{plan.task_id} did not show the outcome it declares: {'; '.join(wrong)}"
-            raise CriterionFailed(headline, f"{headline}\n\n{text}")
+            told = f"did not show the outcome it declares: {'; '.join(wrong)}"
+            headline = f"{plan.task_id} {told}"
+            raise CriterionFailed(headline, f"{headline}\n\n{text}", told)
     elif result.failure is not None:
         kind = CriterionFailed if result.failure.family is Family.ASSERTION else TaskFailed
         raise kind(brief(plan, result, redactor), text, cause(plan, result, redactor))

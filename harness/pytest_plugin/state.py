@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ from harness.pytest_plugin.plans import idle_lines
 from harness.reporting.folders import unusable_folders
 from harness.reporting.progress import Progress
 from harness.reporting.task_record import TaskRecord
+from harness.reporting.workspace import links_in
 from harness.resilience.events import Emit, nobody
 from harness.settings import Settings
 from harness.spec.task import TaskSpec
@@ -39,6 +41,8 @@ class State:
     selected: set[str] = field(default_factory=set)
     last: dict[str, str] = field(default_factory=dict)
     """Episode -> id of its last task among the selected ones."""
+    links: dict[Path, str] = field(default_factory=dict)
+    """Links in the place of tasks' folders as the run began, and where they lead."""
     names: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """What a dependency may be called -> ids of the tasks it stands for, those that were not selected included."""
     done: dict[str, bool] = field(default_factory=dict)
@@ -88,6 +92,7 @@ class State:
         """UsageError, with a sentence for each, when the folders that every run writes into cannot be used."""
         if found := unusable_folders(self.settings):
             raise pytest.UsageError("\n".join(found))
+        self.links = links_in(self.settings.artifacts)
 
     def look_at_plans(self, specs: Sequence[TaskSpec]) -> None:
         """Which tasks were selected is known: keep what of the fault plans strikes none of them."""

@@ -21,6 +21,7 @@ from harness.reporting.side_by_side import side_by_side
 TEXT, JSON, CSV, HTML = "text/plain", "application/json", "text/csv", "text/html"
 EXPECTED, ACTUAL = "expected", "actual"
 TRACE = "application/vnd.allure.playwright-trace"
+IN_FULL = "Playwright trace of the second run, in full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ _FILES = (
     ("error report", "error_report.json", JSON, "json"),
     ("screenshot", "screenshot.png", "image/png", "png"),
     ("Playwright trace", "trace.zip", TRACE, "zip"),
+    (IN_FULL, "trace_full.zip", TRACE, "zip"),
     ("DOM snapshot", "dom_snapshot.html", "text/html", "html"),
     ("memory", "memory_snapshot.json", JSON, "json"),
     ("environment", "env_snapshot.json", JSON, "json"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,10 @@ def _score(result: TaskResult, width: int) -> Iterator[str]:
 def reason(failure: Failure) -> str:
     """The message, less what the first line and the comparison below it say already."""
     text, assertion, criterion = failure.message, failure.assertion, failure.details.get("criterion")
+    if also := failure.details.get("also_unmet", ()):
+        first = replace(failure, message=text.removesuffix("; ".join(["", *also])), details={"criterion": criterion})
+        others = "; ".join(each.removeprefix("Assertion failed: ") for each in also)
+        return "; ".join(filter(None, (reason(first), f"also unmet: {others}")))
     if assertion is not None and assertion.plain and text.endswith(assertion.plain):
         before = text.removesuffix(assertion.plain)
         if not before or (criterion and before.endswith(f": {criterion}: ")):
@@ -201,11 +206,18 @@ def _comparison(result: TaskResult, width: int) -> Iterator[str]:
         f"  expected: {relation(assertion.expression)}{shown_value(assertion.expected)}",
         f"  actual:   {shown_value(assertion.actual)}",
     ]
-    diff = [f"    {line}" for line in _changes(assertion.diff)]
+    told = repeats(assertion.expected, assertion.actual, assertion.diff)
+    diff = [] if told else [f"    {line}" for line in _changes(assertion.diff)]
     yield from (line[:12] + shortened(line[12:], width - 12) for line in whole)
     yield from (line[:width] for line in diff[:_DIFF])
     if result.artifacts is not None and (len(diff) > _DIFF or any(len(line) > width for line in (*whole, *diff))):
         yield "    (shortened: the whole is in error_report.json)"
+
+
+def repeats(expected: Any, actual: Any, diff: str) -> bool:
+    """Whether a difference is nothing but the two values, which stand above it."""
+    told = (shown_value(expected), shown_value(actual))
+    return diff == f"- {told[0]}\n+ {told[1]}" and all(each == " ".join(each.split()) for each in told)
 
 
 def relation(expression: str) -> str:

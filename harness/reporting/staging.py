@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.ports import Json
 from harness.reporting.allure_results import Results, attachments_of, used_files
 from harness.reporting.allure_run import run_of, without_run
-from harness.reporting.attachments import ACTUAL, EXPECTED, TRACE
+from harness.reporting.attachments import ACTUAL, EXPECTED, IN_FULL, TRACE
 from harness.reporting.trace_viewer import HERE, TraceFile, link_or_copy
 
 _BAD = ("failed", "broken")
@@ -50,18 +50,24 @@ def flaky_tests(results: Results) -> set[str]:
 def trace_files(results: Results) -> Iterator[TraceFile]:
     """The Playwright traces among the results' attachments."""
     for test in results.tests.values():
-        for source in dict.fromkeys(_traces(test)):
-            yield TraceFile(str(test["name"]), str(test.get("status")), source)
+        for source, name in _traces(test).items():
+            run = " (second run, in full)" if name == IN_FULL else ""
+            yield TraceFile(f"{test['name']}{run}", str(test.get("status")), source)
 
 
-def _traces(test: Json) -> Iterator[str]:
-    return (str(each["source"]) for each in test.get("attachments") or () if each.get("type") == TRACE)
+def _traces(test: Json) -> dict[str, str]:
+    """Source -> name of the attachment."""
+    found = (each for each in test.get("attachments") or () if each.get("type") == TRACE)
+    return {str(each["source"]): str(each.get("name")) for each in found}
 
 
 def _opened(test: Json, links: dict[str, str]) -> Json:
     """The result with links that open its traces."""
-    urls = [links[source] for source in dict.fromkeys(_traces(test)) if source in links]
-    more = [{"type": "link", "name": "Open trace", "url": HERE + url} for url in urls]
+    more = [
+        {"type": "link", "name": "Open full trace" if name == IN_FULL else "Open trace", "url": HERE + links[source]}
+        for source, name in _traces(test).items()
+        if source in links
+    ]
     return {**test, "links": [*more, *test.get("links", ())]}
 
 

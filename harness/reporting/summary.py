@@ -61,14 +61,23 @@ def _closer(records: Sequence[TaskRecord], command: str) -> Iterator[str]:
     """Where to go from a red run."""
     red = [each for each in records if each.verdict == "failed" or each.code == "WORKER_CRASHED"]
     if red:
-        yield f"look closer: {command} triage, {command} show {shlex.quote(red[0].task_id)}, {command} dashboard"
+        kept = next((each.task_id for each in red if each.artifacts or not each.ok), None)
+        shown = f"{command} show {shlex.quote(kept)}, " if kept else ""
+        yield f"look closer: {command} triage, {shown}{command} dashboard"
 
 
 def _counts(records: Sequence[TaskRecord], skipped: int) -> str:
     """Each task is counted once."""
     kinds = Counter(map(_kind, records))
     parts = [*_states([record for record in records if not _kind(record)])]
-    for kind in ("passed as declared", "unexpected outcome", "refused partial success", "not judged", "interrupted"):
+    for kind in (
+        "passed as declared",
+        "unexpected outcome",
+        "refused partial success",
+        "failed in teardown",
+        "not judged",
+        "interrupted",
+    ):
         if count := kinds[kind]:
             parts.append(f"{count} {kind}{'s' if kind == 'unexpected outcome' and count > 1 else ''}")
     if skipped:
@@ -81,6 +90,8 @@ def _kind(record: TaskRecord) -> str:
     match record.verdict:
         case "not judged":
             return "interrupted" if record.code == "INTERRUPTED" else "not judged"
+        case "failed" if record.torn and record.ok:
+            return "failed in teardown"
         case "failed" if record.ok:
             return "unexpected outcome" if record.unexpected else "refused partial success"
         case "failed" if record.unexpected:
@@ -111,7 +122,7 @@ def _states(records: Sequence[TaskRecord]) -> Iterator[str]:
 
 def _recovered(records: Sequence[TaskRecord]) -> str:
     """`(3 of them recovered: network_error_recovered 3)`, for those that passed."""
-    recovered = [record for record in records if record.recovered]
+    recovered = [record for record in records if record.recovered and record.ok]
     if not recovered:
         return ""
     kinds = Counter(kind for record in recovered for kind in _recoveries(record))

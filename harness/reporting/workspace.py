@@ -7,9 +7,12 @@ import itertools
 import os
 import shutil
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
+
+from harness.reporting.names import shown_path
 
 
 class Workspace:
@@ -62,6 +65,24 @@ def unusable(folder: Path) -> str | None:
         return "is a file, where a folder is needed"
     first = next((each for each in (folder, *folder.parents) if each.exists()), folder)
     return None if os.access(first, os.W_OK | os.X_OK) else "cannot be written"
+
+
+def links_in(root: Path) -> dict[Path, str]:
+    """The links that stand in the place of a task's folder, and where each leads; none without the folder."""
+    with contextlib.suppress(OSError):
+        found = [each for each in root.iterdir() if each.is_symlink() and not each.name.startswith(".")]
+        return {each: str(each.readlink()) for each in found}
+    return {}
+
+
+def moved_aside(links: Mapping[Path, str], keeps: bool) -> list[str]:
+    """A line for each link that a task's folder has taken the place of. `keeps`: earlier artifacts are kept."""
+    where = "is under .previous now" if keeps else "is gone"
+    return [
+        f"{shown_path(path)} was a link to {target}: the link {where}; what it leads to is as it was"
+        for path, target in sorted(links.items())
+        if not path.is_symlink()
+    ]
 
 
 def sweep(base: Path) -> None:

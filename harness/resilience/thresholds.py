@@ -66,9 +66,10 @@ class Reading:
 
     @property
     def shown(self) -> str:
-        """`error_rate 20 % (critical: over 15 %)`."""
+        """`error_rate 20 % of the attempts (critical: over 15 %)`."""
         passed = "ok up to" if self.level == "ok" else f"{self.level}: over"
-        return f"{self.metric} {self._amount(self.value)} ({passed} {self._amount(self.limit)})"
+        of = " of the attempts" if self.unit == "share" else ""
+        return f"{self.metric} {self._amount(self.value)}{of} ({passed} {self._amount(self.limit)})"
 
     def _amount(self, value: float) -> str:
         return f"{round(100 * value, 1):g} %" if self.unit == "share" else f"{round(value, 1):g} per minute"

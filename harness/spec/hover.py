@@ -6,7 +6,7 @@ Editors (the YAML language server, VS Code) take them from `description` and `en
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 VALUES: Mapping[str, Mapping[str, str]] = {
@@ -142,6 +142,15 @@ def describe_tags(definitions: Mapping[str, Schema], tag: str, text: str) -> Non
         property_ = definition.get("properties", {}).get(tag, {})
         if "const" in property_:
             property_["description"] = f"{text} `{property_['const']}`: {first_line(definition)}"
+
+
+def rule(answers: str, meanings: Iterable[str], strategies: Iterable[str], default: str) -> str:
+    """What editors show for a rule: when it answers, then a line for each strategy."""
+    lines = (
+        f"`{name}`{' (the default)' if name == default else ''}: {meaning}"
+        for name, meaning in zip(strategies, meanings, strict=True)
+    )
+    return "\n".join((answers, *lines))
 
 
 def first_line(definition: Schema) -> str:

@@ -83,7 +83,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     untraced = harness("open", "GREEN", cwd=path)
     offered = usual.partition("full trace: pytest READ")[2].splitlines()[0]
     refused = play("WROTE.task.json", "--task-retrace")
-    copied = play(*shlex.split(f"READ{offered}"))
+    copied = play(*shlex.split(f"READ{offered}"), "--alluredir", "allure-results")
     play("GREEN.task.json", "--task-tracing", "on")
     yield Run(path, usual, manifest, copied, refused, untraced.stderr)
     process.kill()
@@ -136,6 +136,14 @@ def test_the_offered_command_leaves_a_full_trace_beside_the_first_artifacts(run:
     assert not (run.path / "errors" / "READ.retrace").exists()
     assert "1 failed" in run.copied
     assert "1 passed" not in run.copied
+
+
+def test_allure_has_the_full_trace_and_the_manifest_that_speaks_of_it(run: Run) -> None:
+    (file,) = (run.path / "allure-results").glob("*-result.json")
+    attached = {each["name"]: each["source"] for each in json.loads(file.read_text("utf-8"))["attachments"]}
+    full = (run.path / "errors" / "READ" / "trace_full.zip").read_bytes()
+    assert (file.parent / attached["Playwright trace of the second run, in full"]).read_bytes() == full
+    assert "retrace" in json.loads((file.parent / attached["manifest"]).read_text("utf-8"))
 
 
 def test_a_task_that_wrote_is_not_run_again_where_nothing_keeps_states_apart(run: Run) -> None:

@@ -137,3 +137,17 @@ def test_folders_that_cannot_be_used_are_told_in_one_line(tmp_path: Path) -> Non
     for more in ((), ("-n", "1")):
         done = run(folder, *more)
         assert (done.returncode, [line for line in done.stderr.splitlines() if line]) == (4, expected), done.stdout
+
+
+@pytest.mark.parametrize("more", REFUSED.values(), ids=REFUSED)
+def test_a_link_in_the_place_of_a_tasks_folder_is_moved_aside_and_said(tmp_path: Path, more: tuple[str, ...]) -> None:
+    for name in ("project", "elsewhere"):
+        (tmp_path / name).mkdir()
+    folder = project(tmp_path / "project")
+    (folder / "errors").mkdir()
+    (folder / "errors" / "T").symlink_to("../../elsewhere")
+    (folder / "errors" / "OTHER").symlink_to("../../elsewhere")
+    shown = run(folder, *more).stdout
+    line = "errors/T was a link to ../../elsewhere: the link is under .previous now; what it leads to is as it was"
+    assert shown.splitlines().count(line) == 1, shown
+    assert "errors/OTHER" not in shown

@@ -127,7 +127,7 @@ def test_two_workers(project: Project) -> None:
     assert (thresholds["reconnection_failures"]["level"], thresholds["error_rate"]["level"]) == ("warning", "critical")
     run.stdout.fnmatch_lines([
         "resilience: 15 retries (0 worked)*",
-        "threshold: error_rate 100 % (critical: over 15 %)",
+        "threshold: error_rate 100 % of the attempts (critical: over 15 %)",
         "threshold: reconnection_failures 15 per minute (warning: over 10 per minute)",
     ])  # fmt: skip
     crossed = [each for each in found if each["type"] == "threshold"]

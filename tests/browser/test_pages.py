@@ -66,6 +66,8 @@ def test_no_such_page(run: Any, stage: Stage, name: dict[str, Any], message: str
         listed = (f"0: http://{SHOP}/windows 'Windows' (the current one)", f"1: http://{SHOP}/popup 'Popup'")
         assert failure.message.startswith(message + ", ".join(listed))
         assert failure.details["pages"] == list(listed)
+        assert "fallback" not in failure.hint
+        assert failure.hint.startswith("Compare `value` or `url` of the step with the pages")
         assert not failure.tainted
         await click(session, "#popup")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from harness.spec.advice.checkpoints import checkpoint_advice
-from harness.spec.advice.criteria import criteria_advice, precondition_advice
+from harness.spec.advice.criteria import criteria_advice, path_advice, precondition_advice
 from harness.spec.advice.domains import domain_advice
 from harness.spec.advice.idle import idle_advice
 from harness.spec.advice.limits import limit_advice
@@ -25,6 +25,7 @@ Rule = Callable[[TaskSpec, Origin], Iterator[Problem]]
 _RULES: tuple[Rule, ...] = (
     write_advice,
     criteria_advice,
+    path_advice,
     selector_advice,
     limit_advice,
     wait_advice,

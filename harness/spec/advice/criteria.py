@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Never
 
-from harness.criteria import Criterion, CriterionError, Json, PathError, evaluate, parse
+from harness.criteria import (
+    Criterion,
+    CriterionError,
+    Json,
+    PathError,
+    ValueExpression,
+    evaluate,
+    parse,
+    parse_value,
+)
+from harness.criteria.syntax import Read, walk
 from harness.criteria.vocabulary import MEMORY_FUNCTIONS
 from harness.resilience import Deadline
 from harness.spec.advice.terms import declares_failure, hooked, remembered, scopes, shares_memory, touches
 from harness.spec.interpolate import interpolate, interpolate_criterion
 from harness.spec.origin import Origin
+from harness.spec.passages import expressions
 from harness.spec.problems import Problem, Way
 from harness.spec.references import Scope
 from harness.spec.task import TaskSpec
@@ -45,6 +57,45 @@ def precondition_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
             message = "never holds: memory is not so before the first step, and nothing else writes it"
             hint = "set it up in `memory`, or in `repairs` with `on_precondition_fail: attempt_repair`"
             yield origin.problem(("preconditions", number), message, hint=hint, severity="warning")
+
+
+_COUNTED = re.compile(r"(?P<of>.+)\.(?:length(?:\(\))?|size\(\))\Z", re.DOTALL)
+"""A path as in JavaScript; a key that is really called so is written `['length']`."""
+
+
+def path_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Paths that count as JavaScript does, or begin with `$` as JSONPath does: there is no such key, so nothing is."""
+    every = scopes(spec)
+    for path, text, is_value in expressions(spec):
+        if (expression := _read_any(text, is_value, every[0])) is None:
+            continue
+        for read in (node for node in walk(expression.tree) if isinstance(node, Read)):
+            if read.function in ("json", "mem") and (meant := _meant(read)):
+                within = (text, read.offset) if expression.text == text else None
+                message = f"`{read.source}` looks for a key that is called `{meant[0]}`"
+                yield origin.problem(path, message, hint=meant[1], within=within, severity="warning")
+
+
+def _meant(read: Read) -> tuple[str, str] | None:
+    """The key that is hardly one, and what to write instead."""
+    *before, key = read.arguments
+    shown = [f"'{each}'" for each in before]
+    if found := _COUNTED.match(key):
+        last = key[len(found["of"]) + 1 :]
+        counted = f"{read.function}({', '.join([*shown, repr(found['of'])])}).length"
+        return last, f"to count, write {counted}; a key of that name is written ['{last}']"
+    if key.startswith(("$.", "$[")):
+        return "$", f"a path begins at the document itself: write {key[1:].removeprefix('.')!r}"
+    return None
+
+
+def _read_any(text: str, is_value: bool, scope: Scope) -> Criterion | ValueExpression | None:
+    """A criterion or a value; None for one that cannot be read, of which others tell."""
+    try:
+        filled = interpolate_criterion(text, scope, last=False)
+        return parse_value(filled) if is_value else parse(filled)
+    except (CriterionError, PathError):
+        return None
 
 
 def _judged(spec: TaskSpec) -> Iterator[tuple[Way, str]]:

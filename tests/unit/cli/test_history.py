@@ -52,7 +52,7 @@ def test_list(root: Path) -> None:
 def test_list_for_programs(root: Path) -> None:
     (found,) = json.loads(told(root, "list", "--limit", "1", "--json"))
     keys = "run started finished ending seconds passed expected failed not_judged skipped flaky healed retries commit"
-    assert [*found] == [*keys.split(), "branch", "error_rate", "recovery_rate", "note", "running"]
+    assert [*found] == [*keys.split(), "branch", "failure_rate", "recovery_rate", "note", "running"]
     assert json.loads(told(root, "--limit", "1", "--json")) == [found]
 
 

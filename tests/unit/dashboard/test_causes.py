@@ -9,7 +9,7 @@ import pytest
 
 from harness.dashboard.causes import causes, grouped
 from harness.dashboard.evidence import Found
-from harness.dashboard.occurrences import NO_FAILURE, NO_RECORD, since
+from harness.dashboard.occurrences import NO_FAILURE, NO_RECORD, UNEXPECTED, since
 from harness.dashboard.view import Cause
 from harness.history.record import Execution, Happening, RunRecord, TaskPoint
 from harness.reporting.step_lines import AttemptLine, StepLine
@@ -102,6 +102,13 @@ def test_what_has_no_record_or_no_failure_is_said() -> None:
     fine = execution(record("T-3", unexpected=True), "failed")
     messages = {each.message for cause in causes_of(run_of(broken, silent, fine)) for each in cause.occurrences}
     assert messages == {"fixture 'x' raised", NO_RECORD, NO_FAILURE}
+
+
+def test_a_fixture_that_failed_afterwards_and_an_outcome_that_was_not_shown_are_said() -> None:
+    torn = execution(record("T-1", torn=True, message="teardown: RuntimeError: no"), "failed")
+    other = execution(failed("T-2", "STEP_TIMEOUT", message="too long", unexpected=True), "failed")
+    found = {each.task_id: each.message for cause in causes_of(run_of(torn, other)) for each in cause.occurrences}
+    assert found == {"T-1": "teardown: RuntimeError: no", "T-2": f"{UNEXPECTED} too long"}
 
 
 def happening(seconds: float, kind: str, level: str = "ERROR", **details: str) -> Happening:

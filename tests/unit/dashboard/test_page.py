@@ -13,7 +13,7 @@ from harness.dashboard import plots
 from harness.dashboard.text import amount, duration, visible, with_code
 from harness.dashboard.view import Rate
 from tests.unit.dashboard.pages import EVIL, hostile_run, page_of, trend
-from tests.unit.history.runs import execution, many, record, run
+from tests.unit.history.runs import execution, failed, many, record, run
 
 
 class Tags(HTMLParser):
@@ -55,6 +55,13 @@ def test_hostile_texts_stay_texts() -> None:
     assert "{{ 7 * 7 }}" in text
     assert visible(EVIL) != EVIL
     assert not re.search("[\x00-\x08\x0b-\x1f\u202a-\u202e\u2028]", text)
+
+
+def test_a_cause_of_one_task_is_listed_with_the_tasks_name() -> None:
+    lone = execution(failed("LONE", "STEP_TIMEOUT", message="too long"))
+    many_ = [execution(failed(name, "SERVICE_DOWN", message="`x` is down", service="x")) for name in ("A", "B")]
+    listed = page_of(run(parts=[lone, *many_])).partition('<ol class="glance"')[2].partition("</ol>")[0]
+    assert re.findall(r'class="badge count">([^<]*)<', listed) == ["2 tasks", "LONE"]
 
 
 def test_ids_are_there_once_and_links_within_lead_somewhere() -> None:

@@ -119,7 +119,7 @@ def test_summary(tmp_path: Path) -> None:
     (found,) = recent_runs(tmp_path)
     counts = (found.passed, found.failed, found.skipped, found.flaky, found.healed)
     assert counts == (7, 10, 1, 1, 1)
-    assert (found.retries, found.error_rate, found.recovery_rate) == (14, 0.5882, 0.0769)
+    assert (found.retries, found.failure_rate, found.recovery_rate) == (14, 0.5882, 0.0769)
     assert (found.seconds, found.ending, found.branch) == (90, "finished", "main")
 
 
@@ -127,7 +127,7 @@ def test_what_was_cut_off_from_outside_is_counted_apart(tmp_path: Path) -> None:
     parts = [execution(record("A")), execution(failed("B", "STEP_TIMEOUT")), execution(failed("C", "INTERRUPTED"))]
     save_run(tmp_path, run(parts=parts, ending="interrupted"))
     (found,) = recent_runs(tmp_path)
-    assert (found.passed, found.failed, found.not_judged, found.tasks, found.error_rate) == (1, 1, 1, 3, 0.5)
+    assert (found.passed, found.failed, found.not_judged, found.tasks, found.failure_rate) == (1, 1, 1, 3, 0.5)
 
 
 def test_an_unfinished_run_lasts_until_what_was_seen_last(tmp_path: Path) -> None:

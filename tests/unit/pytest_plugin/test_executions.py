@@ -72,6 +72,8 @@ def test_a_fixture_that_fails(when: str, numbers: list[int]) -> None:
     found = of(*before, report(when, "failed", longrepr=crash))
     assert [each.number for each in found] == numbers
     assert (found[-1].outcome, found[-1].reason) == ("failed", f"{when}: RuntimeError: no")
+    told = [each.record.message for each in found if each.record]
+    assert told == ["", "teardown: RuntimeError: no"][-len(told) :] if when == "teardown" else told == []
 
 
 def test_what_a_fixture_says_is_redacted() -> None:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
 from harness.failure import Failure
-from harness.pytest_plugin.retrace import refusal
-from harness.record import TaskResult
+from harness.pytest_plugin.retrace import command, refusal
+from harness.record import StepRecord, TaskResult
+from harness.recovery import Rulebook
 from harness.settings import Settings
 from harness.spec.faults import Fault
 from tests.unit.reporting import sample
@@ -61,6 +63,31 @@ def test_what_is_not_known_counts_as_written(tmp_path: Path) -> None:
     said = refusal(sample.plan(), result, Settings(), alone=True)
     assert said is not None
     assert said.startswith("its requests were not kept")
+
+
+def test_a_task_that_wants_no_evidence_is_not_run_again_for_it(tmp_path: Path) -> None:
+    quiet = replace(sample.plan(), rulebook=Rulebook(capture="none"))
+    assert refusal(quiet, failed(tmp_path, "GET"), Settings(), alone=True) == "the task says `capture: none`"
+    rules = {"capture": "none", "on_timeout": {"strategy": "abort", "capture": "all"}}
+    other = replace(sample.plan(), rulebook=Rulebook.model_validate(rules))
+    assert refusal(other, failed(tmp_path, "GET"), Settings(), alone=True) is None
+
+
+def test_a_precondition_that_did_not_hold_has_no_page_to_show(tmp_path: Path) -> None:
+    check = sample.step(act="assert", expr="mem('cart') == 1")
+    record = StepRecord(-1, check, (sample.attempt(check, 0, 0.1, Failure("PRECONDITION_NOT_MET", "no")),))
+    result = replace(failed(tmp_path, "GET"), history=(record,), failed_index=-1, failure=record.failure)
+    assert refusal(sample.plan(), result, Settings(), alone=True) == "it failed before it had a page"
+
+
+def test_the_command_that_is_offered_meets_the_same_faults_and_agent(tmp_path: Path) -> None:
+    config = SimpleNamespace(invocation_params=SimpleNamespace(dir=tmp_path))
+    item: Any = SimpleNamespace(nodeid="t.task.yaml::T", path=tmp_path / "tasks" / "t.task.yaml", config=config)
+    plans = (tmp_path / "all of it.faults.yaml",)
+    state: Any = SimpleNamespace(settings=Settings(root=tmp_path, faults=plans), chosen="mine")
+    assert command(item, state) == (
+        "pytest tasks/t.task.yaml::T --task-retrace --task-faults 'all of it.faults.yaml' --task-agent mine"
+    )
 
 
 def test_faults_strike_no_task_beside_it_and_a_task_without_a_page_has_no_trace(tmp_path: Path) -> None:

@@ -140,6 +140,15 @@ def test_a_failure_shows_its_evidence(allure: Allure, tmp_path: Path) -> None:
     assert len(sources) == len(set(sources))
 
 
+def test_the_trace_of_a_second_run_is_there_too(allure: Allure, tmp_path: Path) -> None:
+    (tmp_path / "trace.zip").write_bytes(b"PK")
+    (tmp_path / "trace_full.zip").write_bytes(b"PK")
+    plan = sample.plan()
+    AllureSink().finish(plan, replace(sample.failed(plan), artifacts=tmp_path))
+    traces = [each.name for each in allure.test.attachments if each.type == "application/vnd.allure.playwright-trace"]
+    assert traces == ["Playwright trace", "Playwright trace of the second run, in full"]
+
+
 def test_what_explains_most_comes_first(allure: Allure, tmp_path: Path) -> None:
     (tmp_path / "network_logs.har").write_text(json.dumps({"log": {"entries": [{"response": {"status": 503}}]}}))
     (tmp_path / "dom_snapshot.html").write_text("<h1>Shop</h1>")

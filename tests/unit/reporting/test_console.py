@@ -47,7 +47,8 @@ def test_a_timeout() -> None:
 def test_an_assertion() -> None:
     plan = sample.plan()
     text = failure_text(plan, sample.failed(plan, sample.WRONG_STATE))
-    assert "  expected: approved\n  actual:   processing\n    - approved\n    + processing\n" in text
+    assert "  expected: approved\n  actual:   processing\n  " in text
+    assert "+ processing" not in text, "the two values stand there already"
 
 
 def test_preconditions_and_criteria() -> None:
@@ -252,6 +253,10 @@ def test_values_are_shown_as_the_difference_writes_them() -> None:
     text = failure_text(made, sample.failed(made, wrong))
     assert "  expected: true\n  actual:   null\n" in text
     assert "the diff" not in text
+    assert "- true" not in text, "a difference of two short values is the two values"
+    spaced = replace(wrong, assertion=Assertion("a == 'b  c'", "b  c", "b c", "- b  c\n+ b c"))
+    assert "    - b  c\n    + b c\n" in failure_text(made, sample.failed(made, spaced))
+    assert "- true" not in brief(made, sample.failed(made, wrong))
 
 
 def test_what_fits_into_one_box_has_the_matches_and_the_page() -> None:
@@ -270,6 +275,16 @@ def test_a_difference_goes_without_its_heading() -> None:
     assert "-  a: 1\n+  a: 2" in text
     assert "@@" not in text
     assert "+++" not in text
+
+
+def test_of_several_criteria_the_value_of_the_first_stands_once() -> None:
+    plan = sample.plan()
+    first = unmet("value('#a') == 'x'", "value('#a') is 'kept', expected 'x'", "x", "kept", plain=True)
+    other = "Assertion failed: count('.row') == 3: count('.row') is 2, expected 3"
+    both = replace(first, message=f"{first.message}; {other}", details={**first.details, "also_unmet": [other]})
+    text = failure_text(plan, sample.failed(plan, both, 6))
+    assert text.count("kept") == 1
+    assert "  message: also unmet: count('.row') == 3: count('.row') is 2, expected 3\n" in text
 
 
 def unmet(criterion: str, why: str, expected: Any, actual: Any, *, plain: bool) -> Failure:

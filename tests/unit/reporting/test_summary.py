@@ -70,6 +70,17 @@ def test_what_a_green_run_leaves_is_explained() -> None:
     ]
 
 
+def test_a_task_whose_fixture_failed_afterwards_is_called_that_and_has_nothing_to_show() -> None:
+    torn, red = record(torn=True), record(task_id="RED", final_state="failed", recovered=1)
+    assert summary_lines([torn], Path("errors")) == [
+        "tasks: 1: 1 failed in teardown", "look closer: harness triage, harness dashboard",
+    ]  # fmt: skip
+    assert summary_lines([torn, red], Path("errors")) == [
+        "tasks: 2: 1 failed, 1 failed in teardown", "artifacts: errors",
+        "look closer: harness triage, harness show RED, harness dashboard",
+    ]  # fmt: skip
+
+
 def test_an_interrupted_task_is_nothing_else() -> None:
     ended = record(final_state="aborted", code="INTERRUPTED", unexpected=True)
     assert summary_lines([record(), ended], Path("errors")) == [

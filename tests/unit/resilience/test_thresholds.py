@@ -83,7 +83,7 @@ def test_the_error_rate_needs_some_attempts() -> None:
     thresholds.attempted(90, 0)
     assert [(each.after, each.value) for each in told] == [("warning", 0.1)]
     thresholds.attempted(0, 6)
-    assert told[-1].reading.shown == "error_rate 16 % (critical: over 15 %)"
+    assert told[-1].reading.shown == "error_rate 16 % of the attempts (critical: over 15 %)"
 
 
 @given(st.lists(st.tuples(st.floats(0, 40), st.integers(0, 5)), max_size=40), st.floats(1, 60))

@@ -83,6 +83,16 @@ UNWISE = {
         "memory is so already",
     ),
     "scored": (HEAD + FINE + "memory: {k: 1}\n" + SCORED, "scoring_checkpoints[0].assertion: true before"),
+    "length-in-a-path": (
+        HEAD + "success_criteria: [\"json('x', 'a.list.length') == 3\"]\n",
+        "success_criteria[0]: `json('x', 'a.list.length')` looks for a key that is called `length`",
+    ),
+    "size-of-memory": (steps("{act: assert, expr: \"mem('cart.size()') > 1\"}"), "a key that is called `size()`"),
+    "remembered-length": (
+        steps("{act: wait, selector: '#a', remember: {n: \"json('x', 'list.length')\"}}"),
+        "called `length`",
+    ),
+    "json-path": (HEAD + "success_criteria: [\"json('x', '$.list[0]') == 3\"]\n", "a key that is called `$`"),
     # selectors
     "own-fallback": (
         rules("on_element_not_found: {fallback_selectors: {'#a': ['#b', '#a']}}"),
@@ -200,6 +210,9 @@ FIT = {
     "time": HEAD + "memory: {k: '2025-11-16T09:00:00Z'}\nsuccess_criteria: [\"time_since('k') > 0\"]\n",
     "later": HEAD + "memory: {k: 1}\nsuccess_criteria: [\"STABLE(1, mem('k') == 1)\"]\n",
     "channel": HEAD + "success_criteria: [\"json('env', 'a') == null\"]\n",
+    "key-called-length": HEAD + "success_criteria: [\"json('x', \\\"a['length']\\\") == 3\"]\n",
+    "size-of-a-file": HEAD + "success_criteria: [\"json('x', 'file.size') == 3\", \"json('x', 'length') == 3\"]\n",
+    "counted": HEAD + "success_criteria: [\"json('x', 'a.list').length == 3\"]\n",
     "variable": HEAD + "success_criteria: [\"'${env:HARNESS_X}' != ''\"]\n",
     "one-case-only": HEAD + CASES + "memory: {k: 1}\nsuccess_criteria: [\"mem('k') == ${param.n}\"]\n",
     "fallback": rules("on_element_not_found: {fallback_selectors: {'#a': ['#b']}}"),

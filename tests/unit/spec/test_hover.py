@@ -66,6 +66,21 @@ def test_each_rule_says_when_it_answers_and_what_its_strategies_do() -> None:
             assert enum["enumDescriptions"] == [(model.__doc__ or "").splitlines()[0] for model in strategies.values()]
 
 
+def test_the_hover_of_a_rule_lists_its_strategies_and_its_default() -> None:
+    rules = TASK["$defs"]["Rulebook"]["properties"]
+    assert rules["on_network_error"]["description"].splitlines() == [
+        "A host could not be reached, broke off, did not answer, or answered with an error.",
+        "`retry` (the default): Try again after a fixed delay; a declared `backoff_multiplier` makes it grow.",
+        "`exponential_backoff`: Try again after delays that grow by a factor, 2 unless declared.",
+        "`abort`: End the task at once; nothing is tried again.",
+    ]
+    for rule, strategies in RULES.items():
+        first, *lines = rules[rule]["description"].splitlines()
+        assert plain(first)
+        assert [line.split("`")[1] for line in lines] == list(strategies), rule
+        assert sum("(the default)" in line for line in lines) == 1, rule
+
+
 def test_acts_and_kinds_of_faults_say_what_they_do() -> None:
     texts = {
         (tag, each["const"]): each["description"]
