@@ -34,7 +34,7 @@ from harness.reporting.table import (
 
 CRITERION = 120
 """Characters of a criterion in the first line."""
-_TRIED, _MESSAGE, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS = 5, 3, 4, 2, 3, 5, 3
+_TRIED, _MESSAGE, _LOG, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS = 5, 3, 5, 4, 2, 3, 5, 3
 """How many lines of each a screen has room for."""
 
 
@@ -137,7 +137,9 @@ def _body(
     yield from _table([] if _lost(result) else list(table(plan, result)), width)
     yield from _tried(result, width)
     if result.failure is not None:
-        yield from _wrapped("message", clean(reason(result.failure)), width, _MESSAGE)
+        message, log = _without_log(result.failure.code, clean(reason(result.failure)))
+        yield from _wrapped("message", message, width, _MESSAGE)
+        yield from (f"    | {shortened(line, width - 6)}" for line in log[-_LOG:])  # the last ones say why it ended
         yield from _comparison(result, width)
         yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
         yield from _faults(result, width, clean)
@@ -189,6 +191,14 @@ def reason(failure: Failure) -> str:
         if not before or (criterion and before.endswith(f": {criterion}: ")):
             return ""
     return text.partition(f": {criterion}: ")[2] or text if criterion else text
+
+
+def _without_log(code: str, message: str) -> tuple[str, list[str]]:
+    """What a service is said to have done, and the end of its log, of which wrapped text would show the beginning."""
+    if code != "SERVICE_DOWN":
+        return message, []
+    said, _, log = message.partition(":\n")
+    return (f"{said}:", [line for line in log.splitlines() if line.strip()]) if log else (message, [])
 
 
 def _comparison(result: TaskResult, width: int) -> Iterator[str]:

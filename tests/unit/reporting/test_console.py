@@ -80,6 +80,17 @@ def test_before_anything_ran(code: str) -> None:
     assert "FAILED" not in "\n".join(lines[1:])
 
 
+def test_of_a_services_log_the_last_lines_are_shown() -> None:
+    plan = sample.plan()
+    log = [f'"GET /health HTTP/1.1" 200 - {number}' for number in range(15)]
+    log += ["Traceback (most recent call last):", 'File "app.py", line 3', "RuntimeError: no database"]
+    text = "service `desk` ended with exit code 1. The end of .harness/logs/desk.log:\n" + "\n".join(log)
+    lines = failure_text(plan, sample.failed(plan, Failure("SERVICE_DOWN", text), -1)).splitlines()
+    said = lines.index("  message: service `desk` ended with exit code 1. The end of .harness/logs/desk.log:")
+    assert lines[said + 3 : said + 6] == [f"    | {line}" for line in log[-3:]]
+    assert lines[said + 6].startswith("  hint: See the end of its log")
+
+
 def test_a_task_whose_process_died_says_nothing_of_its_steps() -> None:
     plan = sample.plan()
     result = replace(sample.failed(plan, Failure("WORKER_CRASHED", "its process died"), -1), history=())
