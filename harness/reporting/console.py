@@ -34,7 +34,7 @@ from harness.reporting.table import (
 
 CRITERION = 120
 """Characters of a criterion in the first line."""
-_TRIED, _MESSAGE, _LOG, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS = 5, 3, 5, 4, 2, 3, 5, 3
+_TRIED, _MESSAGE, _LOG, _UNMET, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS = 5, 3, 5, 3, 4, 2, 3, 5, 3
 """How many lines of each a screen has room for."""
 
 
@@ -63,6 +63,7 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
     lines = [_headline(result)]
     if result.failure is not None:
         lines += [reason(result.failure), *(line.strip() for line in _comparison(result, 200))]
+        lines += [f"also unmet: {each}" for each in _also_unmet(result.failure)]
         matches = [f"match: {shortened(str(each), 200)}" for each in result.failure.details.get("matches", ())]
         lines += matches[:_MATCHES]
         lines += [f"injected fault: {each.text}" for each in fault_reports(result) if each.behind][:_MATCHES]
@@ -141,6 +142,7 @@ def _body(
         yield from _wrapped("message", message, width, _MESSAGE)
         yield from (f"    | {shortened(line, width - 6)}" for line in log[-_LOG:])  # the last ones say why it ended
         yield from _comparison(result, width)
+        yield from _list("also unmet", list(map(clean, _also_unmet(result.failure))), width, _UNMET)
         yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
         yield from _faults(result, width, clean)
         hint = fitting_hint(plan, result, _said(result), unserved)
@@ -186,11 +188,20 @@ def _score(result: TaskResult, width: int) -> Iterator[str]:
 def reason(failure: Failure) -> str:
     """The message, less what the first line and the comparison below it say already."""
     text, assertion, criterion = failure.message, failure.assertion, failure.details.get("criterion")
+    others = failure.details.get("also_unmet", ())
+    text = text.removesuffix(f"; {'; '.join(others)}") if others else text
     if assertion is not None and assertion.plain and text.endswith(assertion.plain):
         before = text.removesuffix(assertion.plain)
         if not before or (criterion and before.endswith(f": {criterion}: ")):
             return ""
     return text.partition(f": {criterion}: ")[2] or text if criterion else text
+
+
+def _also_unmet(failure: Failure) -> list[str]:
+    """Of the other criteria that do not hold: why."""
+    criteria = list(failure.details.get("unmet_criteria", ()))[1:]
+    messages = failure.details.get("also_unmet", ())
+    return [text.partition(f": {criterion}: ")[2] or text for text, criterion in zip(messages, criteria, strict=False)]
 
 
 def _without_log(code: str, message: str) -> tuple[str, list[str]]:

@@ -299,6 +299,22 @@ def test_a_criterion_stands_first_and_its_values_once() -> None:
     assert text.count("M185") == 1
 
 
+def test_of_several_criteria_each_is_told_once_and_in_the_same_words() -> None:
+    plan = sample.plan()
+    first, second = "count('.ticket') == 3", "text('#who') == 'ann'"
+    why, other = "count('.ticket') is 2, expected 3", "text('#who') is 'bob', expected 'ann'"
+    also = f"Assertion failed: {second}: {other}"
+    details = {"criterion": first, "also_unmet": [also], "unmet_criteria": [first, second]}
+    message = f"Assertion failed: {first}: {why}; {also}"
+    assertion = Assertion(first, 3, 2, "", why)
+    result = sample.failed(plan, Failure("CRITERIA_UNMET", message, details=details, assertion=assertion), 6)
+    text = failure_text(plan, result)
+    assert "  expected: 3\n  actual:   2\n" in text
+    assert f"  also unmet:\n    {other}\n" in text
+    assert "message:" not in text
+    assert f"\nalso unmet: {other}" in brief(plan, result)
+
+
 def test_what_the_values_do_not_say_is_still_told() -> None:
     plan, criterion = sample.plan(), "text('#grid') == 'x'"
     why = "text('#grid') is missing (no element matches '#grid'), expected 'x'"
