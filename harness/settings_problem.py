@@ -17,12 +17,15 @@ SAID = {"tuple_type": 'must be a list, as in ["..."]'}
 def problem(file: Path, model: type[BaseModel], found: Any) -> str:
     """One line for an error of pydantic's: file, key, what is expected and what was found."""
     *way, name = found["loc"] or ("",)
+    if found["type"] == "missing":
+        return f"{file}: {'.'.join(['tool', 'harness', *map(str, way)])}: the key `{name}` is missing"
     if found["type"] == "extra_forbidden":
         place = ".".join(["tool", "harness", *map(str, way)])
         meant = did_you_mean(str(name), _known(model, way))
         return f"{file}: {place}: unknown key `{name}`{f' ({meant})' if meant else ''}"
-    path = ".".join(["tool", "harness", *map(str, found["loc"])])
-    told = "" if found["loc"][:1] == ("browser_endpoint",) else f" (found: {found['input']!r:.80})"  # it may be secret
+    path = ".".join(["tool", "harness", *map(str, found["loc"])]).replace("harness.defaults.0", "harness.defaults")
+    unsaid = ("browser_endpoint",), ("defaults",)  # the one may be secret, the other names the key itself
+    told = "" if found["loc"][:1] in unsaid else f" (found: {found['input']!r:.80})"
     return f"{file}: {path}: {SAID.get(found['type'], found['msg'].removeprefix('Value error, '))}{told}"
 
 

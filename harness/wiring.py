@@ -7,8 +7,8 @@ import contextlib
 import os
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -16,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from harness.agents.registry import Agents
 from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
@@ -155,13 +156,34 @@ class Harness:
             return
         more = False
         try:
-            ground = Ground(slot.number, await self._not_reset(plan, slot), episode)
+            ground = Ground(slot.number, await self._not_reset(plan.world, slot), episode)
             more = one_state and not plan.last_of_episode and ground.trouble is None
             yield ground
         finally:
             self._slots.give_back(slot, plan.world, more=more)
 
-    async def _not_reset(self, plan: Plan, slot: Slot) -> Failure | None:
+    async def occupy(self, world: str, name: str) -> tuple[Slot | None, Mapping[str, int]]:
+        """A slot for an ordinary test of that name, reset, and its hosts; `leave` gives it back. Raises Failed.
+
+        None where no state is shared.
+        """
+        await self.start()
+        if not self.settings.shared_state:
+            return None, self.services.hosts
+        slot = await self._slots.take(world, episode=False, task=name)
+        try:
+            if trouble := await self._not_reset(world, slot):
+                raise Failed(trouble)
+        except BaseException:
+            await self.leave(slot, world)
+            raise
+        return slot, self.services.hosts_of(slot.number)
+
+    async def leave(self, slot: Slot, world: str) -> None:
+        """The ordinary test is over."""
+        self._slots.give_back(slot, world, more=False)
+
+    async def _not_reset(self, world: str, slot: Slot) -> Failure | None:
         """Reset the state of a slot, where that is how tasks are kept apart; why that could not be."""
         if self.settings.isolation != "reset" or slot.goes_on:
             return None
@@ -170,11 +192,11 @@ class Harness:
             await self.services.reset(number)
             themselves = any("reset" in each.model_fields_set for each in self.settings.services.values())
             if self._reset.target is not None or not themselves:
-                await self._reset.run(channels, number, self.services.hosts_of(number), plan.world)
+                await self._reset.run(channels, number, self.services.hosts_of(number), world)
         except Failed as failed:
             slot.occupy("")
             return failed.failure
-        slot.occupy(plan.world)
+        slot.occupy(world)
         return None
 
     def channels_of(self, slot: int) -> Channels:
@@ -311,6 +333,17 @@ class SyncHarness:
     def start(self) -> None:
         """Find or start the services. Raises Failed."""
         self._loop.call(self._harness.start())
+
+    @contextmanager
+    def slot(self, name: str) -> Iterator[Mapping[str, int]]:
+        """For an ordinary test of that name: the hosts of a slot that it has to itself, reset. Raises Failed."""
+        world = f"{self.run_id}-{uuid4().hex}"
+        slot, hosts = self._loop.call(self._harness.occupy(world, name))
+        try:
+            yield dict(hosts)
+        finally:
+            if slot is not None:
+                self._loop.call(self._harness.leave(slot, world))
 
     def run(
         self,

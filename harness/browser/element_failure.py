@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
 from harness.browser.call_log import CallLog
-from harness.browser.facts import Facts, textless
+from harness.browser.facts import Facts, elsewhere, textless
 from harness.browser.liveness import timed_out
 from harness.browser.scene import Scene, seconds
 from harness.failure import Effect, Failure
@@ -29,12 +30,25 @@ def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
         message = f"no frame matches {facts.missing_frame} (looked for {seconds(scene.patience)})"
         return Failure("FRAME_NOT_FOUND", message, details=details)
     if facts.count == 0 and not log.says(_UNSTABLE):
-        details |= {"similar": list(facts.similar)} if facts.similar else {}
-        message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
-        if near := textless(facts):
-            return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}", details=details, advice=OTHER_TEXT)
-        return Failure("ELEMENT_NOT_FOUND", message, details=details)
+        return _nowhere(scene, facts, details)
     return _not_ready(scene, facts, log, details)
+
+
+def _nowhere(scene: Scene, facts: Facts, details: dict[str, Any]) -> Failure:
+    """Nothing on the page matches."""
+    details |= {"similar": list(facts.similar)} if facts.similar else {}
+    message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
+    if inside := elsewhere(facts):
+        return Failure("ELEMENT_NOT_FOUND", f"{message}; {inside}", details=details, advice=in_frame(facts))
+    if near := textless(facts):
+        return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}", details=details, advice=OTHER_TEXT)
+    return Failure("ELEMENT_NOT_FOUND", message, details=details)
+
+
+def in_frame(facts: Facts) -> str:
+    """What to do about an element that is in a frame."""
+    quoted = json.dumps(facts.in_frame, ensure_ascii=False)
+    return f"Elements in an iframe need `frame`: say `frame: {quoted}` in this step."
 
 
 def _never_ready(facts: Facts, log: CallLog) -> bool:

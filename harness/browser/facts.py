@@ -12,6 +12,7 @@ from playwright.async_api import CDPSession, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.isolated import script
+from harness.browser.other_frame import other_frame
 
 TEXT_SHOWN = 80
 _TEXT_CONDITION = re.compile(
@@ -93,6 +94,8 @@ class Facts:
     covered_by: str | None = None
     without_text: str = ""
     """Nothing matches; without its `:has-text(...)` and the like the selector would: what it is then."""
+    in_frame: str = ""
+    """Nothing matches, and something would in this frame, which the step does not name."""
     missing_frame: str | None = None
     """Which of the step's frames matches nothing."""
     ambiguous_frame: str | None = None
@@ -115,6 +118,8 @@ async def ask(page: Page, selector: str, frame: str | None) -> Facts:
             return replace(facts_of(frames, part), ambiguous_frame=part)
         scope = scope.frame_locator(part)
     facts = facts_of(await _ASK.of_all(locate(page, selector, frame)), selector)
+    if facts.count == 0 and frame is None and (inside := await other_frame(page, selector)):
+        return replace(facts, similar=(), in_frame=inside)
     bare = "" if facts.count else without_text(selector)
     if not bare:
         return facts
@@ -127,6 +132,11 @@ def without_text(selector: str) -> str:
     bare = _TEXT_CONDITION.sub("", selector)
     parts = bare.split() if bare != selector else []
     return bare if parts and parts[0] not in _COMBINATORS and parts[-1] not in _COMBINATORS else ""
+
+
+def elsewhere(facts: Facts) -> str:
+    """In which frame the element is, as a part of a sentence; empty when it is in none."""
+    return f"the frame {facts.in_frame} has it" if facts.in_frame else ""
 
 
 def textless(facts: Facts) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.browser.facts import Facts, textless
+from harness.browser.element_failure import in_frame
+from harness.browser.facts import Facts, elsewhere, textless
 from harness.browser.liveness import timed_out
 from harness.browser.scene import Scene, shortened
 from harness.criteria import fold
@@ -21,7 +22,9 @@ def late_wait(scene: Scene, facts: Facts | None) -> Failure:
     details |= {"text": facts.text} if facts.count and scene.text is not None else {}
     details |= {"instead": found} if found else {}
     details |= {"similar": list(facts.similar)} if facts.similar else {}
-    return replace(failure, message=f"{failure.message}: {found}" if found else failure.message, details=details)
+    advice = in_frame(facts) if facts.in_frame else failure.advice
+    message = f"{failure.message}: {found}" if found else failure.message
+    return replace(failure, message=message, details=details, advice=advice)
 
 
 def instead(facts: Facts, wanted: str | None) -> str:
@@ -29,7 +32,7 @@ def instead(facts: Facts, wanted: str | None) -> str:
     if facts.missing_frame is not None:
         return f"no frame matches {facts.missing_frame}"
     if facts.count == 0:
-        near = textless(facts)
+        near = elsewhere(facts) or textless(facts)
         return f"no element matches; {near}" if near else "no element matches"
     if facts.visible_count == 0:
         return f"{_matching(facts.count)}, none is visible"

@@ -33,7 +33,9 @@ def new(
     folder: Annotated[Path, typer.Option("--dir", help="Where the file goes; made when it is not there.")] = Path(
         "tasks"
     ),
-    url: Annotated[str | None, typer.Option(help="A page to begin with; none: the demo shop.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="A page to begin with; none: your first site, or the demo shop.")
+    ] = None,
     with_demo: Annotated[bool, typer.Option("--with-demo", help="Add the demo sites to pyproject.toml.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace the file that is there.")] = False,
 ) -> None:
@@ -46,6 +48,7 @@ def new(
     if file.exists() and not force:
         fail(f"{file} is there already: choose another name, or replace it with --force")
     _check_id(name, file)
+    url = url or (None if with_demo else _own_site())
     text = _text(name, file, url)
     demo = None if url and not with_demo else _missing_demo()
     if demo is not None and with_demo:
@@ -102,6 +105,15 @@ def _host(url: str) -> str:
     if not host or parts.scheme not in ("http", "https") or not _HOST.fullmatch(host):
         raise typer.BadParameter(f"{url!r} is not the URL of a page; expected: http://HOST/ or https://HOST/")
     return host
+
+
+def _own_site() -> str | None:
+    """Where a project that has sites of its own begins; None for one that has none, or the demo sites."""
+    settings = _settings()
+    hosts = [host for service in settings.services.values() for host in service.hosts]
+    if "shop.local" in hosts:
+        return None
+    return settings.base_url or (f"http://{hosts[0]}/" if hosts else None)
 
 
 def _missing_demo() -> tuple[Path, str] | None:

@@ -216,7 +216,7 @@ _ROWS: tuple[Row, ...] = (
         named_scope=Scope.WORLD),
     Row("SERVICE_DOWN", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
         "A site under test could not be started, or crashed three times within five minutes.",
-        "The message has the end of its log.", named_scope=Scope.ORIGIN),
+        "See the end of its log, and try it alone: `harness services start`.", named_scope=Scope.ORIGIN),
     Row("ARTIFACTS_UNWRITABLE", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
         "The folder for what the task writes while it runs could not be made, so the task was not started.",
         "Make room on the disk of `artifacts`, or see that it can be written; the message names the folder.",

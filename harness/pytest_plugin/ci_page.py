@@ -46,7 +46,8 @@ class CiPage:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any, exitstatus: int) -> None:
         """After the summary of the tasks, when all that was to be written is there."""
-        for each in map(self._told.interrupted, cut_short(self._config, self._state, exitstatus)):
+        heard = [each.record for each in self._executions.values() if each.record is not None]
+        for each in map(self._told.interrupted, cut_short(self._config, self._state, exitstatus, heard)):
             self._executions[each.nodeid, each.number] = each
         run = self._run()
         found = self._causes(run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from harness.failure import Failure
@@ -14,12 +14,16 @@ from harness.reporting.task_record import TaskRecord
 CODE = "INTERRUPTED"
 
 
-def interrupted_tasks(artifacts: Path, run_id: str) -> Iterator[TaskRecord]:
-    """What the workers of the run left under `errors/` of tasks that were interrupted, by name."""
+def interrupted_tasks(artifacts: Path, run_id: str, known: Collection[str] = ()) -> Iterator[TaskRecord]:
+    """What the workers of the run left under `errors/` of tasks that were interrupted, by name.
+
+    And of those that failed by themselves after pytest had stopped listening; `known` are the keys that it heard of.
+    """
     for file in sorted(artifacts.glob(f"*/{MANIFEST}")):
         try:
             manifest = read_json(file)
-            if manifest["run"] == run_id and manifest["code"] == CODE:
+            unheard = manifest["key"] not in known and not manifest.get("expected")
+            if manifest["run"] == run_id and (manifest["code"] == CODE or unheard):
                 report = ErrorReport.model_validate(read_json(file.with_name("error_report.json")))
                 yield _record(report, str(manifest["key"]), file.parent)
         except (OSError, ValueError, KeyError, TypeError):

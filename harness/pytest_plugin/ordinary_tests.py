@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -11,6 +12,7 @@ from harness.failure import Failed
 from harness.pytest_plugin.state import STATE
 
 FIXTURE = "taskspec_services"
+SLOT = "taskspec_slot"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +34,38 @@ class RunningServices:
 def started(config: pytest.Config) -> RunningServices:
     """Have them up. Fails the test with what is wrong with one that does not come up."""
     __tracebackhide__ = True
-    state = config.stash[STATE]
-    try:
-        harness = state.harness()
+    with _told():
+        harness = config.stash[STATE].harness()
         harness.start()
+    return RunningServices(harness.hosts)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Fails the test with what is wrong, and without the harness's own stack."""
+    __tracebackhide__ = True
+    try:
+        yield
     except Failed as failed:
         failure = failed.failure
         pytest.fail(f"{failure.message}\n{failure.advice}".rstrip(), pytrace=False)
     except (ValueError, OSError) as error:
         pytest.fail(f"the services cannot be started: {error}", pytrace=False)
-    return RunningServices(harness.hosts)
 
 
 @pytest.fixture(scope="session", name=FIXTURE)
 def taskspec_services(pytestconfig: pytest.Config) -> RunningServices:
     """The project's services, started when they are not up yet: `.hosts`, and `.url(host)` for any HTTP client."""
     return started(pytestconfig)
+
+
+@pytest.fixture(name=SLOT)
+def taskspec_slot(pytestconfig: pytest.Config, request: pytest.FixtureRequest) -> Iterator[RunningServices]:
+    """The same for one test, which has their one state to itself: reset as before a task, and no task beside it."""
+    with ExitStack() as stack:
+        with _told():
+            hosts = stack.enter_context(pytestconfig.stash[STATE].harness().slot(request.node.nodeid))
+        yield RunningServices(hosts)
 
 
 def wanted(config: pytest.Config) -> bool:

@@ -235,8 +235,9 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     state, skipped = config.stash[STATE], _skipped(terminalreporter)
-    interrupted = cut_short(config, state, exitstatus)
-    records = [*_records(terminalreporter), *interrupted]
+    records = _records(terminalreporter)
+    interrupted = cut_short(config, state, exitstatus, records)
+    records += interrupted
     if not (records or skipped) or hasattr(config, "workerinput"):
         return
     last_run, alluredir = state.settings.root / LAST_RUN, config.getoption("--alluredir", None)

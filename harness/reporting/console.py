@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from harness.reporting.table import (
 
 CRITERION = 120
 """Characters of a criterion in the first line."""
-_TRIED, _MESSAGE, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS = 5, 3, 4, 2, 3, 5, 3
+_TRIED, _MESSAGE, _LOG, _UNMET, _DIFF, _WARNINGS, _CONSOLE, _MATCHES, _FAULTS = 5, 3, 5, 3, 4, 2, 3, 5, 3
 """How many lines of each a screen has room for."""
 
 
@@ -64,6 +64,7 @@ def brief(plan: Plan, result: TaskResult, redactor: Redactor | None = None) -> s
     lines = [_headline(result)]
     if result.failure is not None:
         lines += [reason(result.failure), *(line.strip() for line in _comparison(result, 200))]
+        lines += [f"also unmet: {each}" for each in also_unmet(result.failure)]
         matches = [f"match: {shortened(str(each), 200)}" for each in result.failure.details.get("matches", ())]
         lines += matches[:_MATCHES]
         lines += [f"injected fault: {each.text}" for each in fault_reports(result) if each.behind][:_MATCHES]
@@ -138,8 +139,11 @@ def _body(
     yield from _table([] if _lost(result) else list(table(plan, result)), width)
     yield from _tried(result, width)
     if result.failure is not None:
-        yield from _wrapped("message", clean(reason(result.failure)), width, _MESSAGE)
+        message, log = _without_log(result.failure.code, clean(reason(result.failure)))
+        yield from _wrapped("message", message, width, _MESSAGE)
+        yield from (f"    | {shortened(line, width - 6)}" for line in log[-_LOG:])  # the last ones say why it ended
         yield from _comparison(result, width)
+        yield from _list("also unmet", list(map(clean, also_unmet(result.failure))), width, _UNMET)
         yield from _list("matches", list(result.failure.details.get("matches", ())), width, _MATCHES)
         yield from _faults(result, width, clean)
         hint = fitting_hint(plan, result, _said(result), unserved)
@@ -185,15 +189,31 @@ def _score(result: TaskResult, width: int) -> Iterator[str]:
 def reason(failure: Failure) -> str:
     """The message, less what the first line and the comparison below it say already."""
     text, assertion, criterion = failure.message, failure.assertion, failure.details.get("criterion")
-    if also := failure.details.get("also_unmet", ()):
-        first = replace(failure, message=text.removesuffix("; ".join(["", *also])), details={"criterion": criterion})
-        others = "; ".join(each.removeprefix("Assertion failed: ") for each in also)
-        return "; ".join(filter(None, (reason(first), f"also unmet: {others}")))
+    others = failure.details.get("also_unmet", ())
+    text = text.removesuffix(f"; {'; '.join(others)}") if others else text
     if assertion is not None and assertion.plain and text.endswith(assertion.plain):
         before = text.removesuffix(assertion.plain)
         if not before or (criterion and before.endswith(f": {criterion}: ")):
             return ""
     return text.partition(f": {criterion}: ")[2] or text if criterion else text
+
+
+def also_unmet(failure: Failure) -> list[str]:
+    """Of the other criteria that do not hold: why."""
+    criteria = list(failure.details.get("unmet_criteria", ()))[1:]
+    messages = [text.removeprefix("Assertion failed: ") for text in failure.details.get("also_unmet", ())]
+    return [
+        text.removeprefix(f"{criterion}: ") if criterion else text
+        for text, criterion in zip_longest(messages, criteria[: len(messages)], fillvalue="")
+    ]
+
+
+def _without_log(code: str, message: str) -> tuple[str, list[str]]:
+    """What a service is said to have done, and the end of its log, of which wrapped text would show the beginning."""
+    if code != "SERVICE_DOWN":
+        return message, []
+    said, _, log = message.partition(":\n")
+    return (f"{said}:", [line for line in log.splitlines() if line.strip()]) if log else (message, [])
 
 
 def _comparison(result: TaskResult, width: int) -> Iterator[str]:

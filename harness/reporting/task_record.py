@@ -12,7 +12,7 @@ from harness.failure import Failure, Family
 from harness.figures import Verdict, figures, verdict
 from harness.plan import Plan
 from harness.record import MetFault, TaskResult
-from harness.reporting.console import cause, reason
+from harness.reporting.console import also_unmet, cause, reason
 from harness.reporting.redaction import Redactor
 from harness.reporting.step_lines import StepLine, step_lines
 from harness.spec.parts import FinalState
@@ -132,7 +132,9 @@ def _of_failure(failure: Failure, redactor: Redactor) -> dict[str, Any]:
         "code": failure.code,
         "family": failure.family,
         "message": redactor.text(failure.message),
-        "reason": redactor.text(reason(failure)),
+        "reason": redactor.text(
+            "; ".join(filter(None, (reason(failure), *(f"also unmet: {each}" for each in also_unmet(failure)))))
+        ),
         "selector": redactor.text(failure.selector or ""),
         "site": redactor.text(site_of(failure.details.get("url"))),
         "service": str(failure.details.get("service", "")),

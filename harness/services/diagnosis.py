@@ -47,7 +47,14 @@ class Diagnosis:
     def unready(self, child: Child, what: str, code: int | None, answer: Answer) -> Failure:
         """Its process is over, or was ended, before it answered as itself."""
         problem = f" ({answer.problem})" if answer.health in (Health.OTHER, *WAITS) else ""
-        return self.ended(child, what, code, f"{problem}{self._taken_ports()}")
+        failure = self.ended(child, what, code, f"{problem}{self._taken_ports()}")
+        if answer.health is not Health.OTHER or what.startswith("ended"):
+            return failure
+        name = self.name.partition("[")[0]
+        advice = (
+            f"Something answers there: see that `health` in [tool.harness.services.{name}] is an address that says 200"
+        )
+        return replace(failure, advice=f"{advice} when it is ready, and what `identity` demands.")
 
     def ended(self, child: Child, what: str, code: int | None, more: str = "") -> Failure:
         """What is said of a process that is over: how it ended, and the end of its log."""

@@ -20,6 +20,10 @@ _DOTTED = re.compile(r"(inputs|persona|param|memory)\.(\S(?:.*\S)?)", re.DOTALL)
 NAMESPACES = ("inputs.", "persona.", "param.", "memory.", "env:")
 
 
+NOT_SET = "set it where the command runs; what a conftest.py sets is known to pytest alone"
+"""Of a `${env:NAME}`: `harness verify`, `replay` and `chaos` run tasks, too, and read no conftest.py."""
+
+
 class BadReferenceError(ValueError):
     """A reference that cannot be resolved; `offset` is its place in the text."""
 
@@ -95,7 +99,7 @@ class Scope:
         entries = self._entries(wanted.namespace) or {}
         if wanted.namespace == "env":
             if wanted.name not in entries:
-                raise BadReferenceError(str(wanted), "the environment variable is not set")
+                raise BadReferenceError(str(wanted), "the environment variable is not set", NOT_SET)
             return entries[wanted.name]
         matches = memory_lookup(entries, wanted.name)
         if matches:

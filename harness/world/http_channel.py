@@ -163,8 +163,9 @@ class HttpChannel:
                 if len(received) > MAX_DOCUMENT:
                     raise rejected(self._name, f"{method} {url}: the answer is larger than {MAX_DOCUMENT} bytes")
         if not response.is_success:
-            shown = received[:200].decode(errors="replace")
-            raise rejected(self._name, f"{method} {url} answered {response.status_code}: {shown}")
+            shown = received[:200].decode(errors="replace").strip()
+            said = f": {shown}" if shown else ", without a body" if not received else ""
+            raise rejected(self._name, f"{method} {url} answered {response.status_code}{said}")
         return bytes(received)
 
 

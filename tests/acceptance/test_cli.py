@@ -438,6 +438,29 @@ def test_new_says_what_the_project_lacks(tmp_path: Path) -> None:
     assert (tmp_path / "pyproject.toml").read_text("utf-8") == text
 
 
+OWN = """
+[tool.harness.services.desk]
+command = ["{python}", "desk.py", "--port", "{port}"]
+hosts = ["desk.test", "www.desk.test"]
+health = "http://desk.test/health"
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "begins"),
+    [(OWN, "http://desk.test/"), ('[tool.harness]\nbase_url = "https://staging.test/app"', "https://staging.test/app")],
+)
+def test_new_begins_at_the_projects_own_site(tmp_path: Path, settings: str, begins: str) -> None:
+    """The demo shop is no site of such a project, and the task would fail with NET_DNS."""
+    (tmp_path / "pyproject.toml").write_text(settings, "utf-8")
+    made = harness("new", "mine", cwd=tmp_path)
+    assert "services.demo" not in made.stdout, made.stderr
+    assert f'{{act: open, url: "{begins}"}}' in (tmp_path / "tasks" / "mine.task.yaml").read_text("utf-8")
+    assert harness("validate", "tasks/", cwd=tmp_path).stdout == "1 task file, 1 load, 0 with errors\n"
+    assert harness("new", "shop", "--with-demo", cwd=tmp_path).returncode == 0
+    assert "http://shop.local/" in (tmp_path / "tasks" / "shop.task.yaml").read_text("utf-8")
+
+
 def test_new_never_overwrites(tmp_path: Path) -> None:
     file = tmp_path / "tasks" / "mine.task.yaml"
     file.parent.mkdir()

@@ -116,6 +116,39 @@ def test_page_tests_and_tasks_share_the_services_whichever_runs_first(tmp_path: 
     assert "2 passed" in ended(start(folder, *order))
 
 
+ALONE = """
+import json, time, urllib.request
+import pytest
+
+def state(url):
+    with urllib.request.urlopen(url) as answer:
+        return json.load(answer)
+
+@pytest.mark.parametrize("number", range(3))
+def test_alone(taskspec_slot, number):
+    url = taskspec_slot.url("todo.test") + "/test-state"
+    first = state(url)
+    assert first["orders"] == []
+    order = {"item": "pen", "number": number}
+    change = json.dumps({"orders": [order]}).encode()
+    urllib.request.urlopen(urllib.request.Request(url, change, method="PATCH")).close()
+    time.sleep(1)
+    last = state(url)
+    assert (last["orders"], last["resets"]) == ([order], first["resets"])
+"""
+
+
+@pytest.mark.parametrize("options", [("-n", "2"), ("--task-workers", "2")])
+def test_an_ordinary_test_may_have_the_one_state_to_itself(tmp_path: Path, options: tuple[str, ...]) -> None:
+    """Reset for it, and by no task while it goes on, which another process may be running."""
+    folder = checkout(tmp_path / "one", goal="${param.n}", parametrize={"n": ["a", "b", "c", "d"]})
+    settings = folder / "pyproject.toml"
+    settings.write_text(settings.read_text("utf-8").replace('isolation = "none"', 'isolation = "reset"'), "utf-8")
+    (folder / "tests").mkdir()
+    (folder / "tests" / "test_alone.py").write_text(ALONE, "utf-8")
+    assert "7 passed" in ended(start(folder, "tests", "tasks", *options))
+
+
 def test_a_port_that_somebody_else_has_is_an_error_that_names_him(tmp_path: Path) -> None:
     taken = subprocess.Popen([sys.executable, str(APP), "--port", "0"], stdout=subprocess.PIPE, text=True)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 from typing import Any
@@ -423,5 +424,27 @@ def test_a_form_that_gets_no_answer_was_sent(
         failure = await failed(session, {**step, **selector}, within=stretched(1))
         assert (failure.code, failure.details["method"]) == ("NET_TIMEOUT", "POST")
         assert failure.effect is not Effect.NONE
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("path", "step", "frame"),
+    [
+        ("/", {"act": "click", "selector": "#in"}, "#inner"),
+        ("/", {"act": "wait", "selector": "#in"}, "#inner"),
+        ("/frames", {"act": "type", "selector": "#area", "value": "x"}, "#outer >>> #own"),
+        ("/frames", {"act": "click", "selector": "#in"}, '#outer >>> iframe[src="/inner"]'),
+    ],
+)
+def test_an_element_in_a_frame_that_the_step_does_not_name(
+    run: Any, stage: Stage, path: str, step: dict[str, Any], frame: str
+) -> None:
+    async def body() -> None:
+        session = await stage.at(path)
+        failure = await failed(session, step, within=2)
+        assert failure.message.endswith(f"; the frame {frame} has it")
+        assert f"say `frame: {json.dumps(frame)}` in this step" in failure.hint
+        assert "similar" not in failure.details
 
     run(body())

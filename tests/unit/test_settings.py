@@ -16,6 +16,10 @@ SLIPS = {
     "[tool.harness]\nquite-other = 1": "tool.harness: unknown key `quite-other`",
     "[tool.harness.browser]\nheadet = true": ("tool.harness.browser: unknown key `headet` (did you mean `headed`?)"),
     "[tool.harness.channels.env]\nfiel = 'x'": ("tool.harness.channels.env: unknown key `fiel` (did you mean `file`?)"),
+    "[tool.harness.services.a]\nhealth = 'http://a.test/'": "tool.harness.services.a: the key `hosts` is missing",
+    "[tool.harness.defaults]\nstep_timout = 3": (
+        "tool.harness.defaults: step_timout: unknown key `step_timout`; did you mean `step_timeout`?"
+    ),
     "[tool.harness]\ntask_workers = 'many'": (
         "tool.harness.task_workers: is neither `auto` nor a number from 1 to 100 (found: 'many')"
     ),

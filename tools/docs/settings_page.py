@@ -22,7 +22,7 @@ HEAD = """\
 <!-- This page is generated: python tools/docs/settings_page.py docs/settings.md -->
 
 All settings stand in `pyproject.toml`, in the folder that pytest takes for the project's root, under `[tool.harness]`.
-A key that is not listed here is refused with its line, and so is a value of another type. Paths are relative to that
+A key that is not listed here is refused by its name, and so is a value of another type. Paths are relative to that
 folder. An option of the command line goes over the setting beside it, and an environment variable goes over the file.
 [own-site.md](own-site.md) shows the tables in use.
 

@@ -81,6 +81,17 @@ def test_before_anything_ran(code: str) -> None:
     assert "FAILED" not in "\n".join(lines[1:])
 
 
+def test_of_a_services_log_the_last_lines_are_shown() -> None:
+    plan = sample.plan()
+    log = [f'"GET /health HTTP/1.1" 200 - {number}' for number in range(15)]
+    log += ["Traceback (most recent call last):", 'File "app.py", line 3', "RuntimeError: no database"]
+    text = "service `desk` ended with exit code 1. The end of .harness/logs/desk.log:\n" + "\n".join(log)
+    lines = failure_text(plan, sample.failed(plan, Failure("SERVICE_DOWN", text), -1)).splitlines()
+    said = lines.index("  message: service `desk` ended with exit code 1. The end of .harness/logs/desk.log:")
+    assert lines[said + 3 : said + 6] == [f"    | {line}" for line in log[-3:]]
+    assert lines[said + 6].startswith("  hint: See the end of its log")
+
+
 def test_a_task_whose_process_died_says_nothing_of_its_steps() -> None:
     plan = sample.plan()
     result = replace(sample.failed(plan, Failure("WORKER_CRASHED", "its process died"), -1), history=())
@@ -284,7 +295,7 @@ def test_of_several_criteria_the_value_of_the_first_stands_once() -> None:
     both = replace(first, message=f"{first.message}; {other}", details={**first.details, "also_unmet": [other]})
     text = failure_text(plan, sample.failed(plan, both, 6))
     assert text.count("kept") == 1
-    assert "  message: also unmet: count('.row') == 3: count('.row') is 2, expected 3\n" in text
+    assert "  also unmet:\n    count('.row') == 3: count('.row') is 2, expected 3\n" in text
 
 
 def unmet(criterion: str, why: str, expected: Any, actual: Any, *, plain: bool) -> Failure:
@@ -301,6 +312,22 @@ def test_a_criterion_stands_first_and_its_values_once() -> None:
     assert "message:" not in text
     assert "  expected: to include M999\n  actual:   M185 Mouse\n" in text
     assert text.count("M185") == 1
+
+
+def test_of_several_criteria_each_is_told_once_and_in_the_same_words() -> None:
+    plan = sample.plan()
+    first, second = "count('.ticket') == 3", "text('#who') == 'ann'"
+    why, other = "count('.ticket') is 2, expected 3", "text('#who') is 'bob', expected 'ann'"
+    also = f"Assertion failed: {second}: {other}"
+    details = {"criterion": first, "also_unmet": [also], "unmet_criteria": [first, second]}
+    message = f"Assertion failed: {first}: {why}; {also}"
+    assertion = Assertion(first, 3, 2, "", why)
+    result = sample.failed(plan, Failure("CRITERIA_UNMET", message, details=details, assertion=assertion), 6)
+    text = failure_text(plan, result)
+    assert "  expected: 3\n  actual:   2\n" in text
+    assert f"  also unmet:\n    {other}\n" in text
+    assert "message:" not in text
+    assert f"\nalso unmet: {other}" in brief(plan, result)
 
 
 def test_what_the_values_do_not_say_is_still_told() -> None:

@@ -156,6 +156,12 @@ def test_not_ready_in_time(make: Make, port: int, mode: str, problem: str) -> No
     assert programs(port) == []
 
 
+def test_what_answers_otherwise_at_its_health_address_is_told_where_to_mend_it(make: Make, port: int) -> None:
+    identity = {"service": "other"}
+    found = failure(make(settings(port, "site", ready_timeout=1.5, identity=identity)))
+    assert "see that `health` in [tool.harness.services.site] is an address that says 200" in found.hint
+
+
 def test_a_taken_second_port_is_named(make: Make, port: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         second = listener.getsockname()[1]

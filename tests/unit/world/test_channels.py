@@ -194,7 +194,7 @@ def test_http_writes_of_one_process_do_not_lose_each_other(environment: Environm
     ("broken", "words"),
     [
         ((503, b"out of order"), "GET http://world.local/env answered 503: out of order"),
-        ((302, b""), "answered 302"),
+        ((302, b""), "answered 302, without a body"),
         ((200, b"<html>"), "did not answer with JSON"),
         ((200, b"[" * 100_000), "did not answer with JSON"),
         ((200, b" " * 10_000_001), "larger than 10000000 bytes"),
