@@ -335,10 +335,10 @@ def test_lost_on_the_way_back(kills: Kills, monkeypatch: pytest.MonkeyPatch, str
         Return.to_checkpoint,
     )
 
-    async def struck(self: Return, saved: Any) -> Any:
+    async def struck(self: Return, saved: Any, barred: Any) -> Any:
         if waiting:
             waiting.pop()(kills, plan.world)
-        return await way_back(self, saved)
+        return await way_back(self, saved, barred)
 
     monkeypatch.setattr(Return, "to_checkpoint", struck)
     result = kills.run(plan, (2, page_crashed))
