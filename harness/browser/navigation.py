@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -51,12 +52,26 @@ async def go_to(attempt: Attempt, url: str) -> Response | None:
     while True:
         await _settled(attempt)
         try:
-            return await attempt.page.goto(url, wait_until="load", timeout=attempt.ms())
+            return await _loaded(attempt, url)
         except PlaywrightError as error:
             by = _INTERRUPTED.search(error.message)
             again = by is not None and (by[1] == url or by[1].startswith("chrome-error:"))
             if not again or (attempt.once and attempt.tab.watch.navigation):  # its request may have left
                 raise
+
+
+async def _loaded(attempt: Attempt, url: str) -> Response | None:
+    """`goto`, ended at once when the document breaks off: Chromium would never say that the page has loaded."""
+    watch = attempt.tab.watch
+    try:
+        async with asyncio.timeout(None) as limit:
+            with watch.on_broken_off(lambda: limit.reschedule(0)):
+                return await attempt.page.goto(url, wait_until="load", timeout=attempt.ms())
+    except TimeoutError:
+        navigation = watch.navigation
+        if not limit.expired() or navigation is None:
+            raise
+        raise PlaywrightError(f"{navigation.error} at {navigation.url}") from None
 
 
 async def _settled(attempt: Attempt) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 from typing import Any
 
 import pytest
@@ -40,6 +41,24 @@ def test_network_errors(run: Any, stage: Stage, path: str, code: str, net_error:
         assert (failure.code, failure.details["net_error"]) == (code, net_error)
         assert failure.details["url"].startswith(f"http://{SHOP}/{path}")
         assert not failure.tainted
+
+    run(body())
+
+
+@pytest.mark.parametrize("path", ["truncated", "cut-chunk", "bad-chunk"])
+def test_a_document_that_breaks_off_is_not_waited_for(run: Any, stage: Stage, path: str) -> None:
+    """Chromium never says that such a page has loaded, and the step's time is not spent on it; the tab stays usable."""
+
+    async def body() -> None:
+        session = await stage.at()
+        for _ in range(2):
+            began = time.monotonic()
+            failure = await failed(session, {"act": "open", "url": f"http://{SHOP}/{path}"}, within=10)
+            assert time.monotonic() - began < stretched(1.5)
+            assert failure.details["net_error"].startswith("net::ERR_")
+            assert (failure.details["status"], failure.details["method"]) == (200, "GET")
+            assert not failure.tainted
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
 
     run(body())
 
