@@ -134,7 +134,11 @@ LOOKED_ONCE = "It was looked at once: where the page needs time, say `expect_tim
 
 
 def assertion_hint(plan: Plan, failure: Failure) -> str:
-    """Expected and actual speak for themselves; what helps is to know that nobody waited for the page."""
+    """Expected and actual speak for themselves; what helps is to know that nobody waited for the page, or looked into
+    the right frame of it.
+    """
+    if failure.advice:
+        return failure.advice
     criterion = str(failure.details.get("criterion", ""))
     waited = plan.expect_timeout or any(word in criterion for word in WAITS)
     return "" if waited or plan.spec.expect is not None or not _of_page(failure) else LOOKED_ONCE

@@ -13,6 +13,7 @@ from playwright.async_api import Response
 from harness.browser import domains
 from harness.browser.attempt import Attempt
 from harness.browser.network import GIVEN_UP, net_error, status_failure
+from harness.browser.tab import Opened
 from harness.failure import Effect, Failed
 from harness.spec.steps import Open
 
@@ -41,6 +42,7 @@ async def open_url(attempt: Attempt, step: Open) -> Mapping[str, Any]:
     failure = status_failure(response.status, response.url, response.headers, attempt.clock.wall(), effect)
     if failure is not None:
         raise Failed(failure)
+    attempt.tab.opened = Opened(url, attempt.page.url)
     return {"url": attempt.page.url, "status": response.status}
 
 
