@@ -127,8 +127,9 @@ async def _ask(scene: Scene) -> Facts | None:
     if scene.selector is None and scene.frame is None:
         return None
     try:
-        async with asyncio.timeout(scene.look):
-            return await ask(scene.page, scene.selector or ":root", scene.frame)
+        look = scene.look
+        async with asyncio.timeout(look):
+            return await ask(scene.page, scene.selector or ":root", scene.frame, look)
     except (TimeoutError, PlaywrightError):
         return None
 

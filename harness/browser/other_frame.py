@@ -10,16 +10,18 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Frame, Page
 
 SECONDS = 0.3
-"""For all frames together: one that hangs answers nothing, and what is known of the page is told all the same."""
+"""For all frames together: one that hangs answers nothing, and what is known of the page is told all the same. More
+where there is time: a busy machine needs it.
+"""
 MOST = 10
 """Frames that are looked into."""
 _NAMES = (("id", "#{}"), ("name", "iframe[name={}]"), ("title", "iframe[title={}]"), ("src", "iframe[src={}]"))
 
 
-async def other_frame(page: Page, selector: str) -> str:
+async def other_frame(page: Page, selector: str, seconds: float = SECONDS) -> str:
     """The `frame` with which the selector would match, as a step writes it; empty when there is none, or no time."""
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(seconds):
             frames = [*islice((each for each in page.frames if each.parent_frame), MOST)]
             counts = await asyncio.gather(*(each.locator(selector).count() for each in frames), return_exceptions=True)
             for frame, count in zip(frames, counts, strict=True):
