@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from harness.criteria import CriterionError, parse
 from harness.criteria.vocabulary import WAITS
 from harness.failure import Category, ErrorType, Failure, Family, Severity
 from harness.fault_report import FaultReport, advice, fault_reports
@@ -133,10 +134,29 @@ LOOKED_ONCE = "It was looked at once: where the page needs time, say `expect_tim
 
 
 def assertion_hint(plan: Plan, failure: Failure) -> str:
-    """Expected and actual speak for themselves; what helps is to know that nobody waited for the page."""
+    """Expected and actual speak for themselves; what helps is to know that nobody waited for the page, or looked into
+    the right frame of it.
+    """
+    if failure.advice:
+        return failure.advice
     criterion = str(failure.details.get("criterion", ""))
     waited = plan.expect_timeout or any(word in criterion for word in WAITS)
-    return "" if waited or plan.spec.expect is not None else LOOKED_ONCE
+    return "" if waited or plan.spec.expect is not None or not _of_page(failure) else LOOKED_ONCE
+
+
+def _of_page(failure: Failure) -> bool:
+    """Whether what does not hold looks at the page: of a criterion, its smallest part that fails."""
+    if "criterion" not in failure.details:  # it compares an element's text
+        return True
+    part = failure.assertion.expression if failure.assertion else failure.details["criterion"]
+    return any(map(_looks_at_page, (part, *failure.details.get("unmet_criteria", ())[1:])))
+
+
+def _looks_at_page(expression: object) -> bool:
+    try:
+        return parse(str(expression)).looks_at_page
+    except CriterionError:
+        return True
 
 
 def _hint(plan: Plan, failure: Failure) -> str:

@@ -12,7 +12,7 @@ from playwright.async_api import CDPSession, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.isolated import script
-from harness.browser.other_frame import other_frame
+from harness.browser.other_frame import SECONDS, other_frame
 
 TEXT_SHOWN = 80
 _TEXT_CONDITION = re.compile(
@@ -106,8 +106,8 @@ class Facts:
         return self.missing_frame is not None
 
 
-async def ask(page: Page, selector: str, frame: str | None) -> Facts:
-    """Facts of a selector, now. Never waits for it; the caller bounds the time."""
+async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0) -> Facts:
+    """Facts of a selector, now. Never waits for it; the caller bounds the time, and says how much of it there is."""
     scope: Page | FrameLocator = page
     for part in frames_of(frame):
         count = await scope.locator(part).count()
@@ -118,7 +118,7 @@ async def ask(page: Page, selector: str, frame: str | None) -> Facts:
             return replace(facts_of(frames, part), ambiguous_frame=part)
         scope = scope.frame_locator(part)
     facts = facts_of(await _ASK.of_all(locate(page, selector, frame)), selector)
-    if facts.count == 0 and frame is None and (inside := await other_frame(page, selector)):
+    if facts.count == 0 and frame is None and (inside := await other_frame(page, selector, max(SECONDS, within / 2))):
         return replace(facts, similar=(), in_frame=inside)
     bare = "" if facts.count else without_text(selector)
     if not bare:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
@@ -39,6 +40,7 @@ from harness.browser.navigation_failure import (
 )
 from harness.browser.network import net_error
 from harness.browser.scene import Scene
+from harness.browser.tab import Opened
 from harness.failure import Effect, Failed, Failure
 
 _INVALID = re.compile(
@@ -125,8 +127,9 @@ async def _ask(scene: Scene) -> Facts | None:
     if scene.selector is None and scene.frame is None:
         return None
     try:
-        async with asyncio.timeout(scene.look):
-            return await ask(scene.page, scene.selector or ":root", scene.frame)
+        look = scene.look
+        async with asyncio.timeout(look):
+            return await ask(scene.page, scene.selector or ":root", scene.frame, look)
     except (TimeoutError, PlaywrightError):
         return None
 
@@ -163,11 +166,36 @@ def with_popups(failure: Failure, popups: Collection[str]) -> Failure:
     if not popups:
         return failure
     *_, last = popups
-    missing = failure.code == "ELEMENT_NOT_FOUND" or (
-        failure.code == "STEP_TIMEOUT" and failure.message.startswith(_WAIT)
-    )
-    message = f"{failure.message} (a new page was opened: {last})" if missing else failure.message
+    message = f"{failure.message} (a new page was opened: {last})" if _is_missing(failure) else failure.message
     return replace(failure, message=message, details={**failure.details, "popups": list(popups)})
+
+
+def with_redirect(failure: Failure, opened: Opened | None, url: str) -> Failure:
+    """The failure of a missing element, with what was asked for, when the site has led to another page than that.
+
+    A visitor who is not logged in gets the login page so. After an act that may have led elsewhere, only the very page
+    that the `open` came to counts.
+    """
+    if opened is None or not _is_missing(failure) or (opened.acted and url != opened.came):
+        return failure
+    asked, came = urlsplit(opened.asked), urlsplit(url)
+    if came.scheme not in ("http", "https") or _place(asked) == _place(came):
+        return failure
+    same_site = asked.netloc == came.netloc
+    page, wanted = ((each.path or "/") if same_site else "".join(_place(each)) for each in (came, asked))
+    message = (
+        f"{failure.message} (the page is {page}: the site led there from {wanted}, which the last `open` asked for)"
+    )
+    return replace(failure, message=message, details={**failure.details, "opened": opened.asked})
+
+
+def _is_missing(failure: Failure) -> bool:
+    return failure.code == "ELEMENT_NOT_FOUND" or (failure.code == "STEP_TIMEOUT" and failure.message.startswith(_WAIT))
+
+
+def _place(url: SplitResult) -> tuple[str, str]:
+    """Host and path. `/grid/` for `/grid`, and https for http, is no other page."""
+    return url.netloc, url.path.rstrip("/")
 
 
 def _words(text: str) -> dict[str, Any]:

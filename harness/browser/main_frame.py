@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from urllib.parse import urldefrag
 
 from playwright.async_api import Frame, Page, Request
@@ -27,6 +28,8 @@ class MainFrame:
         """The main frame's last navigation, when it failed; whatever step began it."""
         self.document: str | None = None
         """The address that the document shown was asked for by; its scripts may have given the page another one."""
+        self.broken_off: Callable[[], object] | None = None
+        """Called when a document that had begun to come breaks off: the page never says that it has loaded."""
         self._pending: Exchange | None = None
         self._settled = asyncio.Event()
         self._settled.set()
@@ -50,8 +53,11 @@ class MainFrame:
     def failed(self, exchange: Exchange) -> None:
         """A navigation of the main frame failed; an aborted one was a download, or another one took its place."""
         self._settled.set()
-        if net_error(exchange.error or "") != "ERR_ABORTED":
-            self.last_failed = exchange
+        if net_error(exchange.error or "") == "ERR_ABORTED":
+            return
+        self.last_failed = exchange
+        if self.broken_off and exchange is self.navigation and exchange.status is not None:
+            self.broken_off()
 
     async def settled(self) -> None:
         """Wait until no navigation of the main frame is under way."""

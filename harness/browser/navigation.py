@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from playwright.async_api import Response
 from harness.browser import domains
 from harness.browser.attempt import Attempt
 from harness.browser.network import GIVEN_UP, net_error, status_failure
+from harness.browser.tab import Opened
 from harness.failure import Effect, Failed
 from harness.spec.steps import Open
 
@@ -40,6 +42,7 @@ async def open_url(attempt: Attempt, step: Open) -> Mapping[str, Any]:
     failure = status_failure(response.status, response.url, response.headers, attempt.clock.wall(), effect)
     if failure is not None:
         raise Failed(failure)
+    attempt.tab.opened = Opened(url, attempt.page.url)
     return {"url": attempt.page.url, "status": response.status}
 
 
@@ -51,12 +54,26 @@ async def go_to(attempt: Attempt, url: str) -> Response | None:
     while True:
         await _settled(attempt)
         try:
-            return await attempt.page.goto(url, wait_until="load", timeout=attempt.ms())
+            return await _loaded(attempt, url)
         except PlaywrightError as error:
             by = _INTERRUPTED.search(error.message)
             again = by is not None and (by[1] == url or by[1].startswith("chrome-error:"))
             if not again or (attempt.once and attempt.tab.watch.navigation):  # its request may have left
                 raise
+
+
+async def _loaded(attempt: Attempt, url: str) -> Response | None:
+    """`goto`, ended at once when the document breaks off: Chromium would never say that the page has loaded."""
+    watch = attempt.tab.watch
+    try:
+        async with asyncio.timeout(None) as limit:
+            with watch.on_broken_off(lambda: limit.reschedule(0)):
+                return await attempt.page.goto(url, wait_until="load", timeout=attempt.ms())
+    except TimeoutError:
+        navigation = watch.navigation
+        if not limit.expired() or navigation is None:
+            raise
+        raise PlaywrightError(f"{navigation.error} at {navigation.url}") from None
 
 
 async def _settled(attempt: Attempt) -> None:

@@ -16,13 +16,14 @@ from harness.browser.attempt import Attempt
 from harness.browser.checkpoint import Checkpoint, take
 from harness.browser.chromium import Chromium
 from harness.browser.facts import describe, locate
-from harness.browser.failures import failure_of, with_popups
+from harness.browser.failures import failure_of, with_popups, with_redirect
 from harness.browser.ladder import Ladder
 from harness.browser.last_good import LastGood
 from harness.browser.lease import CLOSE_SECONDS, Fleet, Lease
 from harness.browser.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.navigation_failure import navigation_failure
 from harness.browser.observation import look
+from harness.browser.other_frame import other_frame
 from harness.browser.policy import refused_hosts
 from harness.browser.reading import read_between_pages, text_of
 from harness.browser.renewal import GRACE
@@ -37,7 +38,7 @@ from harness.ports import Evidence, Observation, Saved
 from harness.record import Sent
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Api, Step, SwitchPage
+from harness.spec.steps import Api, Open, Step, SwitchPage
 
 T = TypeVar("T")
 LEAVE_SECONDS = 2.0
@@ -144,12 +145,19 @@ class PlaywrightSession:
         if failure.code == "ELEMENT_NOT_FOUND":
             self._unfound = failure.selector
         failure = replace(failure, details={**failure.details, **self._surroundings()})
-        return with_popups(failure, self._tab.watch.popups)
+        return self._with_pages(failure)
+
+    def _with_pages(self, failure: Failure) -> Failure:
+        """With the pages that tell why an element is not here: new ones, and the one that was asked for instead."""
+        opened = with_redirect(failure, self._tab.opened, self._tab.page.url)
+        return with_popups(opened, self._tab.watch.popups)
 
     def _passed(self, step: Step, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
             self._files.append(Path(details["path"]))
         self._ladder.passed(step)
+        if self._tab.opened and not step.looks_only and not isinstance(step, Open):
+            self._tab.opened.acted = True
         shown = {key: value for key, value in details.items() if key != "path"}
         return Passed({**shown, **self._surroundings()})
 
@@ -167,7 +175,7 @@ class PlaywrightSession:
             async with asyncio.timeout(patience + GRACE):
                 return await text_of(locate(self._tab.page, selector, frame), scene.until, self._clock)
         except (PlaywrightError, TimeoutError) as error:
-            return with_popups(await failure_of(error, scene), self._tab.watch.popups)
+            return self._with_pages(await failure_of(error, scene))
 
     async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
         scene = replace(self._scene(within), selector=selector, what=f"{function}({selector or ''})")
@@ -180,6 +188,9 @@ class PlaywrightSession:
         if failure is not None:
             raise Failed(failure)
         return value
+
+    async def frame_of(self, selector: str) -> str:
+        return await other_frame(self._tab.page, selector)
 
     async def screenshot(self, name: str, within: float) -> Path | None:
         path = free_path(self._request.folder / "screenshots", f"{name}.png")

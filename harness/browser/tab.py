@@ -30,6 +30,16 @@ _closing: set[asyncio.Task[None]] = set()
 
 
 @dataclass(slots=True)
+class Opened:
+    """What the last `open` asked for, and the page that was there when it was over."""
+
+    asked: str
+    came: str
+    acted: bool = False
+    """Whether a step since then may have led elsewhere."""
+
+
+@dataclass(slots=True)
 class Tab:
     """A context and the page that is acted on. A session replaces it when it can no longer be trusted."""
 
@@ -44,6 +54,8 @@ class Tab:
     traced: bool = False
     passwords: set[str] = field(default_factory=set)
     """Hosts and pages (host and path) on which a password was typed."""
+    opened: Opened | None = None
+    """The last `open` that passed here."""
     unreachable: frozenset[str] = frozenset()
     """Hosts of the project that the browser cannot reach, because it runs elsewhere."""
     controls: dict[Page, CDPSession] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -156,6 +157,16 @@ class PageWatch:
         document = frame.document if frame else None
         known = document is not None and document != page.url and _path(document) == _path(page.url)
         return (page.url, document) if known and document else (page.url,)
+
+    @contextmanager
+    def on_broken_off(self, call: Callable[[], object]) -> Iterator[None]:
+        """Meanwhile, call when the main frame's document breaks off after it had begun to come."""
+        frame = self._current
+        frame.broken_off = call
+        try:
+            yield
+        finally:
+            frame.broken_off = None
 
     async def settled(self) -> None:
         """Wait until no navigation of the main frame is under way."""

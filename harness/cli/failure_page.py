@@ -9,7 +9,7 @@ from harness.cli.attempt_lines import attempt_lines, choosing, target
 from harness.cli.kept import Kept, when
 from harness.fault_report import after_faults
 from harness.report import ErrorReport
-from harness.reporting.console import CRITERION, repeats, shown_value
+from harness.reporting.console import CRITERION, folded, repeats, shown_value
 from harness.reporting.names import shown_path
 from harness.reporting.table import numbered, place, shortened
 from harness.reporting.visible import visible
@@ -105,7 +105,7 @@ def _indented(value: Any) -> str:
 def _surroundings(report: ErrorReport) -> Iterator[str]:
     if report.context.url:
         yield f"  url: {report.context.url}"
-    yield from _list("console", report.context.browser_console_logs)
+    yield from _list("console", folded(report.context.browser_console_logs))
 
 
 def _files(kept: Kept) -> Iterator[str]:

@@ -24,7 +24,8 @@ def lines(found: Found) -> str:
         "log": shown_path(found.log) if found.log.is_file() else "",
     }
     told = "".join(f"\n  {label:8} {text}" for label, text in facts.items() if text)
-    return f"{found.name}: {found.state}{uptime}{port}{listener}{restarts}{told}"
+    state = "not started" if found.state is State.DOWN and not found.problem else found.state
+    return f"{found.name}: {state}{uptime}{port}{listener}{restarts}{told}"
 
 
 def _keeper(found: Found) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from harness.criteria.syntax import Condition, Every, Read, Stable, Value, Within, walk
-from harness.criteria.vocabulary import MEMORY_FUNCTIONS, SELECTOR_FUNCTIONS
+from harness.criteria.vocabulary import MEMORY_FUNCTIONS, PAGE_FUNCTIONS, SELECTOR_FUNCTIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,11 @@ class _Expression:
     def selectors(self) -> frozenset[str]:
         """The elements it looks at."""
         return self._first_arguments(SELECTOR_FUNCTIONS)
+
+    @property
+    def looks_at_page(self) -> bool:
+        """Whether it looks at the page, and not only at memory and channels."""
+        return any(isinstance(node, Read) and node.function in PAGE_FUNCTIONS for node in walk(self.tree))
 
     @property
     def waits(self) -> bool:

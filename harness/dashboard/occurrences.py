@@ -10,7 +10,7 @@ from harness.dashboard.healing import earlier
 from harness.dashboard.view import Comparison, Occurrence
 from harness.history.record import Execution, RunRecord, TaskPoint
 from harness.report import ErrorReport
-from harness.reporting.console import relation, repeats, shown_value
+from harness.reporting.console import folded, relation, repeats, shown_value
 from harness.reporting.step_lines import AttemptLine, StepLine
 from harness.reporting.table import numbered, place, shortened
 from harness.reporting.task_record import TaskRecord
@@ -47,7 +47,7 @@ def occurrence(execution: Execution, found: Found, since: str) -> Occurrence:
         before=tuple(_step(each, record) for each in earlier),
         comparison=_comparison(found.report),
         url=(context.url or "") if context else "",
-        console=context.browser_console_logs[-CONSOLE:] if context else (),
+        console=folded(context.browser_console_logs)[-CONSOLE:] if context else (),
         evidence=found.evidence,
     )
 

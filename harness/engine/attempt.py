@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from dataclasses import dataclass, replace
 
-from harness.criteria import compare, difference, equal, evaluate, evaluate_value, fold, parse, parse_value, pauses
+from harness.criteria import (
+    CriterionError,
+    compare,
+    difference,
+    equal,
+    evaluate,
+    evaluate_value,
+    fold,
+    parse,
+    parse_value,
+    pauses,
+)
 from harness.engine.run import PageSources, Run
 from harness.failure import Assertion, Effect, Failed, Failure, Family, Outcome, Passed
 from harness.ports import Json
@@ -153,6 +165,8 @@ async def _compared(run: Run, step: Assert, patience: float, until: Deadline) ->
     return text if isinstance(text, Failure) else await _compare(run, step, text, until)
 
 
+_OF_TESTERS = (ASSERTION, "CRITERIA_UNMET", "PRECONDITION_NOT_MET")
+IN_FRAME = "{} is in the frame {}: criteria look at the page itself. An `assert` step with `frame: {}` looks there."
 _WORDS = {"PRECONDITION_NOT_MET": "Precondition not met", "STATE_INCONSISTENT": "Memory and environment differ"}
 
 
@@ -164,7 +178,22 @@ async def judge(run: Run, text: str, until: Deadline, code: str, *, expect: floa
     why = verdict.explanation
     words = _WORDS.get(code, "Assertion failed")
     assertion = Assertion(why.expression, why.expected, why.actual, why.diff, why.message if why.plain else "")
-    return Failure(code, f"{words}: {text}: {why.message}", details={"criterion": text}, assertion=assertion)
+    failure = Failure(code, f"{words}: {text}: {why.message}", details={"criterion": text}, assertion=assertion)
+    return await _with_frame(run, failure, until) if code in _OF_TESTERS else failure
+
+
+async def _with_frame(run: Run, failure: Failure, until: Deadline) -> Failure:
+    """The failed criterion, with the frame that has the element which the page itself does not have."""
+    assert failure.assertion is not None
+    part, page = failure.assertion.expression, PageSources(run, until)
+    try:
+        for selector in sorted(parse(part).selectors):
+            if not await page.page("exists", selector, None) and (frame := await run.stage.session.frame_of(selector)):
+                details = {**failure.details, "in_frame": frame}
+                return replace(failure, details=details, advice=IN_FRAME.format(selector, frame, json.dumps(frame)))
+    except (CriterionError, Failed):  # a part that is no criterion of its own; a page that is gone by now
+        pass
+    return failure
 
 
 _COMPARATOR = re.compile(r"(==|!=|<=|>=|<|>)\s*(-?\d+(?:\.\d+)?)")

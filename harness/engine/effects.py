@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import urldefrag
 
 from harness.criteria import parse
-from harness.criteria.syntax import Read, walk
 from harness.criteria.vocabulary import PAGE_FUNCTIONS
 from harness.engine.attempt import ASSERTION, judge, remember, resolved
 from harness.engine.journal import Checkpoint
@@ -127,8 +126,8 @@ async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
 
 def _asks_the_environment(text: str) -> bool:
     """Whether it reads channels, and no page."""
-    read = {node.function for node in walk(parse(text).tree) if isinstance(node, Read)}
-    return "json" in read and not read & PAGE_FUNCTIONS
+    criterion = parse(text)
+    return bool(criterion.channels) and not criterion.looks_at_page
 
 
 def seen(record: StepRecord) -> str:

@@ -119,6 +119,10 @@ class Session(Protocol):
         """A page function of the assertion language, now. Raises Failed when the page cannot be read."""
         ...
 
+    async def frame_of(self, selector: str) -> str:
+        """The `frame` that has what the page itself does not have; empty when none does. Bounded; never raises."""
+        ...
+
     async def screenshot(self, name: str, within: float) -> Path | None:
         """Keep a screenshot by a name (`screenshot_id`); None when the page gives none."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -289,9 +289,22 @@ def _surroundings(result: TaskResult, width: int) -> Iterator[str]:
     if context is not None:
         if context.url:
             yield f"  url: {shortened(context.url, width - 7)}"
-        yield from _list("console", list(context.browser_console_logs)[-_CONSOLE:], width, _CONSOLE)
+        said = folded(context.browser_console_logs, width - 4)[-_CONSOLE:]
+        yield from _list("console", list(said), width, _CONSOLE)
     if result.artifacts is not None:
         yield f"  artifacts: {shown_path(result.artifacts)}"
+
+
+def folded(lines: Iterable[str], room: int | None = None) -> tuple[str, ...]:
+    """Each line of the browser's console once, where it came last, with how often: each attempt says the same again.
+
+    `room`: the letters that a line may have; the count stays.
+    """
+    counts: dict[str, int] = {}
+    for line in lines:
+        counts[line] = counts.pop(line, 0) + 1
+    ends = {line: f" ({count} times)" if count > 1 else "" for line, count in counts.items()}
+    return tuple((shortened(line, room - len(end)) if room else line) + end for line, end in ends.items())
 
 
 def _list(title: str, items: list[str], width: int, most: int) -> Iterator[str]:

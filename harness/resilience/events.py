@@ -65,8 +65,10 @@ class FellBack:
 
     type: ClassVar[str] = "fallback"
     name: str
-    source: str
-    to: str
+    before: str
+    """What failed: the primary, or the one before in the chain."""
+    after: str
+    """What is tried instead."""
     error: str
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -119,7 +120,7 @@ class Services:
     def kept_lines(self) -> tuple[str, ...]:
         """A line for each that was not started here, but is kept for the project."""
         return tuple(
-            f"{service.name} reused, kept by `harness services start` since {since}"
+            f"{service.name} reused, kept by `harness services start` since {_minute(since)}"
             for service in self._services
             if (since := service.kept_since)
         )
@@ -396,3 +397,8 @@ async def _listens(port: int) -> bool:
         return False
     writer.close()
     return True
+
+
+def _minute(moment: str) -> str:
+    """An ISO 8601 time as the clock on the wall has it: `2026-11-23 07:03`."""
+    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -51,7 +51,7 @@ class Found:
     persisted: bool
     log: Path
     problem: str
-    """What is wrong, in words; empty for one that is up."""
+    """What is wrong, in words; empty for one that is up, and for one that nobody has started."""
 
 
 async def survey(services: Mapping[str, ServiceSettings], logs: Path, clock: Clock) -> tuple[Found, ...]:
@@ -151,6 +151,8 @@ def _state(answer: Answer, held: Held | None, told: Held | None) -> State:
 
 
 def _problem(answer: Answer, told: Held | None) -> str:
+    if answer.health is Health.ABSENT and told is None:
+        return ""
     if answer.health is Health.ABSENT and told and told.failure:
         return told.failure.message.splitlines()[0]
     taken = "its port is a stranger's: " if answer.health is Health.OTHER else ""

@@ -87,10 +87,8 @@ class Record:
 def _as_in_004(event: TelemetryEvent) -> dict[str, str]:
     """`from` and `to`, as specs/004 4.7 calls them; `from` is no name that a field can have."""
     match event:
-        case CircuitChanged():
+        case CircuitChanged() | FellBack():
             return {"from": event.before, "to": event.after}
-        case FellBack():
-            return {"from": event.source}
         case _:
             return {}
 

@@ -87,7 +87,7 @@ def _(event: CircuitChanged) -> str:
 
 @describe.register
 def _(event: FellBack) -> str:
-    return f"{event.name}: falling back from {event.source} to {event.to}: {one_line(event.error)}"
+    return f"{event.name}: falling back from {event.before} to {event.after}: {one_line(event.error)}"
 
 
 @describe.register

@@ -48,6 +48,11 @@ def anchors(page: Path) -> frozenset[str]:
     return frozenset(found)
 
 
+def test_the_prose_of_the_readme_fits_an_editor() -> None:
+    prose = _FENCED.sub("", (ROOT / "README.md").read_text("utf-8"))
+    assert [line for line in prose.splitlines() if len(line) > 120 and not line.startswith("|")] == []
+
+
 @pytest.mark.parametrize("file", PAGES, ids=NAMES)
 def test_links_lead_somewhere(file: Path) -> None:
     broken = []

@@ -128,6 +128,7 @@ PAGES = {
     "/": FORM,
     "/inner": "<title>Inner</title><button id=in onclick=\"this.textContent='pressed'\">In</button>",
     "/saved": "<title>Saved</title><p id=ok>saved</p>",
+    "/led-on": "<title>Led on</title><script>setTimeout(()=>location.replace('/saved'),300)</script>",
     "/popup": "<title>Popup</title><p>popup</p>",
     "/loop": "<title>Loop</title><p id=x>x</p><script>setTimeout(()=>{while(true){}},50)</script>",
     "/parse-loop": "<title>Loop</title><script>while(true){}</script>",

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import time
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
 from tests.browser.moments import stretched, until
 from tests.browser.site import PAGES
-from tests.browser.stage import DEAD, SHOP, Stage, failed, passed
+from tests.browser.stage import DEAD, OTHER, SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")
 
@@ -40,6 +41,24 @@ def test_network_errors(run: Any, stage: Stage, path: str, code: str, net_error:
         assert (failure.code, failure.details["net_error"]) == (code, net_error)
         assert failure.details["url"].startswith(f"http://{SHOP}/{path}")
         assert not failure.tainted
+
+    run(body())
+
+
+@pytest.mark.parametrize("path", ["truncated", "cut-chunk", "bad-chunk"])
+def test_a_document_that_breaks_off_is_not_waited_for(run: Any, stage: Stage, path: str) -> None:
+    """Chromium never says that such a page has loaded, and the step's time is not spent on it; the tab stays usable."""
+
+    async def body() -> None:
+        session = await stage.at()
+        for _ in range(2):
+            began = time.monotonic()
+            failure = await failed(session, {"act": "open", "url": f"http://{SHOP}/{path}"}, within=10)
+            assert time.monotonic() - began < stretched(1.5)
+            assert failure.details["net_error"].startswith("net::ERR_")
+            assert (failure.details["status"], failure.details["method"]) == (200, "GET")
+            assert not failure.tainted
+        await passed(session, {"act": "open", "url": f"http://{SHOP}/saved"})
 
     run(body())
 
@@ -429,6 +448,39 @@ def test_a_form_that_gets_no_answer_was_sent(
 
 
 @pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        ([("open", "/redirect?to=/login")], "/redirect"),
+        ([("open", "/redirect?to=/login"), ("press", "Tab")], "/redirect"),
+        ([("open", "/led-on")], "/led-on"),
+        ([("open", f"/redirect?to=http://{OTHER}/saved")], f"{SHOP}/redirect"),
+        ([("open", "/login")], ""),
+        ([("open", "/redirect?to=/login"), ("open", "/login")], ""),
+        ([("open", "/"), ("click", "#next")], ""),
+    ],
+)
+@pytest.mark.parametrize("act", ["click", "wait"])
+def test_a_missing_element_on_another_page_than_was_asked_for(
+    run: Any, stage: Stage, steps: list[tuple[str, str]], said: str, act: str
+) -> None:
+    """Who is not logged in gets the login page; that tells more than the element which it does not have."""
+
+    async def body() -> None:
+        session = await stage.session()
+        for does, what in steps:
+            step = {"open": {"url": f"http://{SHOP}{what}"}, "press": {"value": what}, "click": {"selector": what}}
+            await passed(session, {"act": does, **step[does]})
+        if "/led-on" in steps[0][1]:
+            await passed(session, {"act": "wait", "selector": "#ok"})
+        failure = await failed(session, {"act": act, "selector": "#title"})
+        words = f": the site led there from {said}, which the last `open` asked for)"
+        assert (failure.message.endswith(words), "led there" in failure.message) == (bool(said), bool(said))
+        assert failure.details.get("opened", "").endswith(steps[0][1] if said else "")
+
+    run(body())
+
+
+@pytest.mark.parametrize(
     ("path", "step", "frame"),
     [
         ("/", {"act": "click", "selector": "#in"}, "#inner"),
@@ -446,5 +498,13 @@ def test_an_element_in_a_frame_that_the_step_does_not_name(
         assert failure.message.endswith(f"; the frame {frame} has it")
         assert f"say `frame: {json.dumps(frame)}` in this step" in failure.hint
         assert "similar" not in failure.details
+
+    run(body())
+
+
+def test_in_which_frame_an_element_is(run: Any, stage: Stage) -> None:
+    async def body() -> None:
+        session = await stage.at("/")
+        assert [await session.frame_of(each) for each in ("#in", "#nowhere", "no selector[")] == ["#inner", "", ""]
 
     run(body())

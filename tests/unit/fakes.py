@@ -120,6 +120,9 @@ class FakeSession:
     async def read(self, function: str, selector: str | None, name: str | None, within: float) -> Any:
         return self._page(f"{function} {selector}" if selector else function)
 
+    async def frame_of(self, selector: str) -> str:
+        return str(self.page.get(f"frame {selector}", ""))
+
     def _page(self, key: str) -> Any:
         value = self.page.get(key)
         return value(self.clock.time) if callable(value) else value

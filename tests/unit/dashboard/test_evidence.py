@@ -153,13 +153,13 @@ def test_a_comparison_is_shown(shelf: Shelf) -> None:
     compared = {"expression": "text(#a) == 'x'", "expected": "x", "actual": None, "diff": "- x"}
     left(
         shelf.artifacts / "T-1",
-        context={"assertion": compared, "url": "http://shop.local/", "browser_console_logs": ["a"] * 9},
+        context={"assertion": compared, "url": "http://shop.local/", "browser_console_logs": [*"abcd", "b"]},
     )
     view = dashboard(run(parts=[execution(of(shelf))]), (), {}, shelf.find)
     found = view.causes[0].occurrences[0]
     assert found.comparison is not None
     assert (found.comparison.expected, found.comparison.actual, found.comparison.diff) == ("x", "null", "- x")
-    assert (found.url, len(found.console)) == ("http://shop.local/", 3)
+    assert (found.url, found.console) == ("http://shop.local/", ("c", "d", "b (2 times)"))
 
 
 def pictures(shelf: Shelf, data: bytes) -> list[str]:

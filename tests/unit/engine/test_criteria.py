@@ -55,6 +55,28 @@ def test_where_nothing_waits_no_second_look_is_needed() -> None:
     assert (result.final_state, len(result.history)) == ("completed", 3)
 
 
+@pytest.mark.parametrize(
+    "criterion", ["exists('#b')", "text('#b') == 'x'", "ALL[url() includes '/a', count('#b') == 2]"]
+)
+def test_an_element_of_a_criterion_that_is_in_a_frame(criterion: str) -> None:
+    theatre = Theatre()
+    theatre.session.page = {"url": "http://shop.local/a", "exists #b": False, "count #b": 0, "frame #b": "#inner"}
+    result = play(theatre, success_criteria=[criterion])
+    assert result.failure is not None
+    assert result.error is not None
+    assert result.failure.details["in_frame"] == "#inner"
+    assert result.error.hint.startswith("#b is in the frame #inner: criteria look at the page itself.")
+    assert 'step with `frame: "#inner"`' in result.error.hint
+
+
+def test_an_element_that_is_on_the_page_is_sought_in_no_frame() -> None:
+    theatre = Theatre()
+    theatre.session.page = {"exists #b": True, "text #b": "y", "frame #b": "#inner"}
+    result = play(theatre, success_criteria=["text('#b') == 'x'"])
+    assert result.failure is not None
+    assert "in_frame" not in result.failure.details
+
+
 def test_what_was_said_of_a_stretch_of_time_is_not_asked_again() -> None:
     """A message that came and went was there; the address beside it must be right when all else is."""
     theatre = Theatre()

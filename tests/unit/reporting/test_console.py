@@ -15,7 +15,7 @@ from harness.failure import Assertion, Failure
 from harness.record import MetFault, Rewound, StepRecord, Warning_
 from harness.recovery import Retry
 from harness.report import Context, error_report
-from harness.reporting.console import brief, failure_text, headline
+from harness.reporting.console import brief, failure_text, folded, headline
 from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import Covered, Hang, Refuse
 from tests.unit.reporting import sample
@@ -347,3 +347,8 @@ def test_a_click_that_was_retried_as_a_navigation_says_so() -> None:
     text = failure_text(plan, replace(result, history=(*result.history[:-1], StepRecord(4, click, tries))))
     assert "click  #slow (retried by opening http://a.test/slow)" in text
     assert "RETRY (after 1s) by opening http://a.test/slow: FAILED" in text
+
+
+def test_what_each_attempt_says_to_the_console_stands_once() -> None:
+    assert folded(["a", "b", "a", "a"]) == ("b", "a (3 times)")
+    assert folded([*["x" * 200] * 2, "y"], 40) == ("x" * 29 + "… (2 times)", "y")

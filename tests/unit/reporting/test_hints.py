@@ -39,7 +39,8 @@ def test_a_selector(tmp_path: Path, snapshot: bool, heal: bool, hint: str) -> No
 @pytest.mark.parametrize(
     ("spec", "criterion", "hint"),
     [({}, "text('#a') == 'x'", LOOKED_ONCE), ({"expect_timeout": 5}, "text('#a') == 'x'", ""),
-     ({}, "EVENTUALLY(text('#a') == 'x')", "")],
+     ({}, "EVENTUALLY(text('#a') == 'x')", ""), ({}, "mem('a') == 'x'", ""), ({}, "json('env', 'a') == 'x'", ""),
+     ({}, "mem('a') == text('#a')", LOOKED_ONCE), ({}, "url() includes '/done'", LOOKED_ONCE)],
 )  # fmt: skip
 def test_of_an_assertion_only_what_expected_and_actual_do_not_say(
     spec: dict[str, Any], criterion: str, hint: str
@@ -48,6 +49,14 @@ def test_of_an_assertion_only_what_expected_and_actual_do_not_say(
     details = {"criterion": criterion}
     failure = Failure("CRITERIA_UNMET", "no", details=details, assertion=Assertion(criterion, "a", "b", "- a\n+ b"))
     assert fitting_hint(plan, sample.failed(plan, failure)) == hint
+
+
+@pytest.mark.parametrize(("other", "hint"), [("mem('b') == 1", ""), ("exists('#a')", LOOKED_ONCE)])
+def test_waiting_helps_no_criterion_whose_failing_part_looks_at_no_page(other: str, hint: str) -> None:
+    plan, criterion = sample.plan(), "ALL[mem('a') == 'x', exists('#ok')]"
+    details = {"criterion": criterion, "unmet_criteria": [criterion, other]}
+    assertion = Assertion("mem('a') == 'x'", "x", "y", "- x\n+ y")
+    assert fitting_hint(plan, sample.failed(plan, Failure("CRITERIA_UNMET", "no", None, details, assertion))) == hint
 
 
 @pytest.mark.parametrize("code", [code for code in CATALOG if CATALOG[code].family is not Family.ASSERTION])

@@ -151,7 +151,7 @@ def test_fallback_a_agente_mas_simple() -> None:
     assert play(main()) == 4 * 120 + 1 + 2 + 4
     assert (calls["builder"].calls, calls["manual-mode"].calls) == (4, 0)
     assert [type(event) for event in story.events] == [Retrying] * 3 + [GaveUp, FellBack]
-    assert (story.of(FellBack)[0].source, story.of(FellBack)[0].to) == ("builder", "builder-simple")
+    assert (story.of(FellBack)[0].before, story.of(FellBack)[0].after) == ("builder", "builder-simple")
 
     calls = {name: Scripted([RuntimeError(name)]) for name in calls}
     with pytest.raises(RuntimeError, match="builder") as caught:

@@ -104,6 +104,15 @@ def test_words_level_and_a_line_that_can_be_read_again(kind: str) -> None:
     assert read(line) == whole
 
 
+def test_a_name_of_a_field_means_one_thing() -> None:
+    """`source` is who failed, in every event that has it; what is left and taken instead are `from` and `to`."""
+    assert {kind for kind, event in EVENTS.items() if "source" in event.__dataclass_fields__} == {
+        *("retry", "failed", "task"),
+    }
+    line = record(FellBack("ask", "a", "b", "busy")).as_json("WARNING")
+    assert (line["from"], line["to"]) == (line["before"], line["after"]) == ("a", "b")
+
+
 def test_graver_and_less_grave() -> None:
     levels = {
         ServiceChanged("s", "up", "down", "r"): "WARNING",
