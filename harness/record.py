@@ -107,6 +107,10 @@ class StepRecord:
     """What was done about its failures, in order."""
     sent: tuple[Sent, ...] = ()
     """What left the pages from its act to the start of the next step."""
+    repeated: bool = False
+    """A write that may have had its effect before, or passed, was done again since `done_when` was false."""
+    contradicted: bool = False
+    """A write that passed, and whose `done_when` did not hold after it."""
 
     @property
     def passed(self) -> bool:
