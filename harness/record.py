@@ -37,6 +37,8 @@ class Sent:
     """False once the browser has told that nothing was sent: refused, not resolved, blocked."""
     twice: bool = False
     """The browser has sent it a second time by itself: its connection broke before the answer, or that was 408."""
+    before: bool = False
+    """It left the page that an `open` was about to leave: it is the doing of the act before that."""
 
     @property
     def unsafe(self) -> bool:

@@ -37,7 +37,10 @@ def posted(failure: Failure) -> bool:
 
 def collect(run: Run, progress: Progress, outcome: Outcome) -> None:
     """Note what has left the pages during an attempt. Where nothing was done, it follows from the act before."""
+    opening = isinstance(progress.declared, Open)
     sent = run.stage.session.take_sent()
+    run.journal.attribute(tuple(each for each in sent if each.before), opening=opening)
+    sent = tuple(each for each in sent if not each.before)
     undone = isinstance(outcome, Failure) and outcome.effect is Effect.NONE and not _leaves_open(outcome)
     if progress.declared.looks_only or undone:
         run.journal.attribute(sent)

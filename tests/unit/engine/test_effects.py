@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.failure import Effect, Failed, Failure, Passed
-from harness.record import TaskResult
+from harness.record import Sent, TaskResult
 from harness.spec.task import TaskSpec
 from tests.unit.fakes import Theatre, document, post, sending
 
@@ -405,3 +405,22 @@ def test_a_done_when_that_denies_a_write_that_has_passed_is_told(seen: str, told
     assert result.ok
     assert warned(result) == ([("done_when_false_after_write", 0)] if told else [])
     assert theatre.clock.time <= 2.5
+
+
+@pytest.mark.parametrize("when", ["opening", "later"])
+def test_what_a_page_sent_as_it_was_left_is_the_doing_of_the_act_before_the_open(when: str) -> None:
+    theatre = Theatre()
+    beacon = Sent("POST", "http://shop.local/order", before=True)
+    sends = sending(beacon)
+    theatre.session.script = [Passed(), *([sends, Passed()] if when == "opening" else [Passed(), sends]), LATE]
+    steps: list[dict[str, Any]] = [
+        {"act": "click", "selector": "#buy"},
+        {"act": "open", "url": "http://shop.local/thanks"},
+        {"act": "wait", "value": 0},
+        {"act": "click", "selector": "#c"},
+    ]
+    result = play(theatre, steps=steps, checkpoints=[0], error_recovery=BACK)
+    assert result.failure is not None
+    assert "step 0 is a write without `done_when`" in result.failure.message
+    assert "(it sent POST http://shop.local/order;" in result.failure.message
+    assert [record.sent for record in result.history[:2]] == [(beacon,), ()]
