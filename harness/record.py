@@ -37,6 +37,8 @@ class Sent:
     """False once the browser has told that nothing was sent: refused, not resolved, blocked."""
     twice: bool = False
     """The browser has sent it a second time by itself: its connection broke before the answer, or that was 408."""
+    before: bool = False
+    """It left the page that an `open` was about to leave: it is the doing of the act before that."""
 
     @property
     def unsafe(self) -> bool:
@@ -107,6 +109,10 @@ class StepRecord:
     """What was done about its failures, in order."""
     sent: tuple[Sent, ...] = ()
     """What left the pages from its act to the start of the next step."""
+    repeated: bool = False
+    """A write that may have had its effect before, or passed, was done again since `done_when` was false."""
+    contradicted: bool = False
+    """A write that passed, and whose `done_when` did not hold after it."""
 
     @property
     def passed(self) -> bool:

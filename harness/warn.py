@@ -18,6 +18,7 @@ def warnings(history: History) -> Iterator[Warning_]:
     for record in history:
         yield from _circuits(record)
         yield from _sent_twice(record)
+        yield from _done_again(record)
         if record.rewound:
             yield from _rewound(record, record.rewound)
         elif record.skipped:
@@ -53,6 +54,23 @@ def _sent_twice(record: StepRecord) -> Iterator[Warning_]:
             " answer was 408"
         )
         yield Warning_("request_sent_twice", text, record.index, {"method": sent.method, "url": sent.url})
+
+
+def _done_again(record: StepRecord) -> Iterator[Warning_]:
+    """Of a write nothing but its `done_when` says that it has no effect: where that is wrong, it is done twice."""
+    details = {"done_when": record.step.done_when}
+    if record.repeated:
+        text = (
+            f"Step {record.index}, a write that passed or may have had its effect, was done again with nothing put"
+            f" back, because its `done_when` was false: {record.step.done_when}"
+        )
+        yield Warning_("write_repeated", text, record.index, details)
+    if record.contradicted:
+        text = (
+            f"Step {record.index}, a write, passed, and its `done_when` does not hold after it; after a failure it"
+            f" would be done twice (EVENTUALLY(...) waits for a site that acts late): {record.step.done_when}"
+        )
+        yield Warning_("done_when_false_after_write", text, record.index, details)
 
 
 def _refused(history: History) -> tuple[str, ...]:

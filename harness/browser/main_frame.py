@@ -30,6 +30,8 @@ class MainFrame:
         """The address that the document shown was asked for by; its scripts may have given the page another one."""
         self.broken_off: Callable[[], object] | None = None
         """Called when a document that had begun to come breaks off: the page never says that it has loaded."""
+        self.arrivals = 0
+        """How often its address was another one, or it was loaded again."""
         self._pending: Exchange | None = None
         self._settled = asyncio.Event()
         self._settled.set()
@@ -89,6 +91,7 @@ class MainFrame:
 
     def _on_navigated(self, frame: Frame) -> None:
         if frame == self.page.main_frame:
+            self.arrivals += 1
             self._settled.set()
             if self._pending and urldefrag(frame.url).url == urldefrag(self._pending.url).url:
                 self.document = self._pending.url

@@ -46,6 +46,8 @@ class _Kind:
     times: deque[float] = field(default_factory=lambda: deque(maxlen=SIGHTINGS))
     before: bool = False
     regular: bool = False
+    parting: bool = False
+    """It came as a page was left on which nobody had acted."""
 
     def seen(self, now: float) -> None:
         self.times.append(now)
@@ -63,6 +65,7 @@ class Sending:
         self._kinds: dict[Hashable, _Kind] = {}
         self._looks = False
         self._opened = False
+        self._unacted = False
         self._answered = False
         self.unsafe = False
         """Whether an unsafe request has left since the attempt began."""
@@ -79,35 +82,46 @@ class Sending:
         for kind in self._kinds.values():
             kind.before = kind.before or len(kind.times) >= (1 if self._opened else OFTEN)
             kind.times.clear()
-        self._opened = opens
+        self._unacted, self._opened = self._opened, opens
 
-    def leaves(self, method: str, url: str, *, page: bool, after: Sent | None, body: bytes | None) -> Sent | None:
-        """A request leaves; `after` is the one that was redirected to it. None for what need not be known."""
+    def leaves(
+        self, method: str, url: str, *, page: bool, after: Sent | None, body: bytes | None, before: bool = False
+    ) -> Sent | None:
+        """A request leaves; `after` is the one that was redirected to it. None for what need not be known.
+
+        `before`: the step opens a page, and this comes from the one that it leaves.
+        """
         safe = method in SAFE_METHODS
         if safe and not page:
             return None
-        if not safe and not page and self._own_doing(kind_of(method, url, body)):
+        if not safe and not page and self._own_doing(kind_of(method, url, body), parting=before):
             return None
         follows = self._answered if after is None else after.follows or after.method not in SAFE_METHODS
-        sent = Sent(method, urldefrag(url).url, page=page, follows=safe and follows)
-        self.unsafe = self.unsafe or not safe
+        sent = Sent(method, urldefrag(url).url, page=page, follows=safe and follows, before=before)
+        self.unsafe = self.unsafe or not (safe or before)
         if len(self._left) < MOST:
             self._left.append(sent)
         return sent
 
-    def _own_doing(self, kind: Hashable) -> bool:
-        """Whether the page sends this by itself, again and again; in case of doubt it does not."""
+    def _own_doing(self, kind: Hashable, *, parting: bool) -> bool:
+        """Whether the page sends this by itself, again and again; in case of doubt it does not.
+
+        `parting`: as it is left. What it has sent so with no act between two `open`, it sends by itself.
+        """
         known = self._kinds.get(kind)
         if known is None:
             known = self._kinds[kind] = _Kind()
             if len(self._kinds) > KINDS:
                 del self._kinds[next(iter(self._kinds))]
+        if parting:
+            known.parting = known.parting or self._unacted
+            return known.regular or known.parting
         known.seen(self._now())
         return known.regular or (self._looks and known.before)
 
     def answered(self, sent: Sent) -> None:
         """An answer has come, whatever it says."""
-        self._answered = self._answered or sent.method not in SAFE_METHODS
+        self._answered = self._answered or (sent.method not in SAFE_METHODS and not sent.before)
 
     @staticmethod
     def failed(sent: Sent, error: str) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urldefrag, urlsplit
 
 from playwright.async_api import BrowserContext, ConsoleMessage, Page, Request, Response, WebError, WebSocket
 from playwright.async_api import Error as PlaywrightError
@@ -70,6 +70,8 @@ class PageWatch:
         """The requests among `_known` that may tell of a write."""
         self._bystanders: frozenset[MainFrame] = frozenset()
         """Pages that were open as the attempt began, and are not acted on."""
+        self._parting: _Parting | None = None
+        """The page that the last `open` leaves; None once something else was done."""
 
     def attach(self, context: BrowserContext, page: Page) -> None:
         """Listen. `page` is the one that is acted on; of the others the state is kept."""
@@ -94,6 +96,8 @@ class PageWatch:
         """An attempt at a step of this kind begins: what came before is not its doing. `looks`: it only looks."""
         self._current.navigation = None
         self._bystanders = frozenset(self._frames.values()) - {self._current}
+        if not looks:
+            self._parting = _Parting(self._current, self._current.page.url) if kind is Open else None
         self._dialogs.begin(kind)
         self.sending.begin(looks=looks, opens=kind is Open)
 
@@ -237,6 +241,7 @@ class PageWatch:
             page=(whole or not safe) and request.is_navigation_request(),  # a form in a frame is one, too
             after=self._sent.get(before) if before else None,
             body=None if safe else request.post_data_buffer,
+            before=not safe and self._parting is not None and self._parting.sends(request, page),
         )
         if sent:
             self._sent[request] = sent
@@ -302,6 +307,26 @@ class PageWatch:
 
     def _complain(self, text: str) -> None:
         self.lines.append(Line("WARNING", _bounded(text)))
+
+
+class _Parting:
+    """A page that an `open` leaves. What it sends until then is not the doing of the `open`.
+
+    Of what it sends on `pagehide`, as the other document is already there, Chromium tells nothing.
+    """
+
+    def __init__(self, page: MainFrame, url: str) -> None:
+        self._page, self._url, self._arrivals = page, urldefrag(url).url, page.arrivals
+
+    def sends(self, request: Request, page: MainFrame | None) -> bool:
+        """Whether this is its request: by the page that it names, where it names one that is not opened again."""
+        if page is not self._page:
+            return False
+        named, opened = request.headers.get("referer"), page.navigation
+        again = opened is not None and urldefrag(opened.url).url == self._url
+        if named and not again and urlsplit(named).path not in ("", "/"):  # else it may be no more than the origin
+            return urldefrag(named).url == self._url
+        return page.arrivals == self._arrivals
 
 
 def _path(url: str) -> tuple[str, str, str]:

@@ -36,7 +36,7 @@ def replay(
     step: Annotated[
         int | None, typer.Option(min=0, help="Stop before this step; default: the one that failed.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Write again on sites that this project does not serve.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Write again where what is written stays.")] = False,
     run: Run = None,
     artifacts: Artifacts = None,
     as_json: AsJson = False,
@@ -44,8 +44,9 @@ def replay(
     """Run a failed task up to the step that failed, and stop before it, with the page as the step would meet it.
 
     With --headed the window stays open until Enter or Ctrl-C; without it, what the page looks like is kept.
-    The task runs as its file says now, in a fresh world, with its own faults. Steps that write do so again: they are
-    named; to sites that this project does not serve only --yes sends them. What is seen goes to .harness/replay.
+    The task runs as its file says now, with its own faults, in a fresh world or a state that was reset, as `isolation`
+    says. Steps that write do so again: they are named; to sites that this project does not serve, and to services that
+    are kept and not put back, only --yes sends them. What is seen goes to .harness/replay.
     Exit code 1 when the task fails before it comes to the step.
 
     Example: harness replay B1-2025-001 --headed
@@ -65,7 +66,7 @@ def replay(
         result, stopped = replayed(plan, settings, run_id, index, pause, held)
     except (ValueError, OSError) as error:
         fail(str(error))
-    _tell_held_back(held, redactor)
+    _tell_held_back(held, redactor, settings)
     _tell(result, stopped, redactor) if not as_json else typer.echo(_document(result, index, stopped, redactor))
     if not stopped:
         raise typer.Exit(1)
@@ -86,16 +87,16 @@ def _settings(headed: bool) -> Settings:
 
 def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
     """What will happen, on stderr; the end of the command where it may not."""
-    from harness.cli.replayed import foreign_hosts, left_out, place, writes
+    from harness.cli.replayed import foreign_hosts, left_out, place, setting, why_asked, writes
 
-    typer.echo(f"{plan.task_id} in a fresh world, up to {place(plan, index)} (of 0-{len(plan.steps) - 1})", err=True)
+    typer.echo(f"{plan.task_id} {setting(settings)}, up to {place(plan, index)} (of 0-{len(plan.steps) - 1})", err=True)
     for line in left_out(plan):
         typer.echo(line, err=True)
     if not (found := writes(plan, index)):
         return
     typer.echo(f"it writes again: {'; '.join(found)}", err=True)
     if (hosts := foreign_hosts(plan, index, settings)) and not yes:
-        fail(f"{', '.join(hosts)}: not served by this project, so what is written there stays; --yes does it")
+        fail(f"{', '.join(hosts)}: {why_asked(hosts, settings)}, so what is written there stays; --yes does it")
 
 
 class _Pause:
@@ -119,10 +120,14 @@ class _Pause:
             typer.echo("", err=True)
 
 
-def _tell_held_back(held: HeldBack | None, redactor: Redactor) -> None:
+def _tell_held_back(held: HeldBack | None, redactor: Redactor, settings: Settings) -> None:
+    from harness.cli.replayed import why_asked
+    from harness.spec.hosts import host_of
+
     for request in held.found if held else ():
         shown = printable(redactor.text(request))
-        typer.echo(f"not sent: {shown}: not served by this project; --yes sends it", err=True)
+        why = why_asked([host_of(request.partition(" ")[2])], settings)
+        typer.echo(f"not sent: {shown}: {why}; --yes sends it", err=True)
     for request in held.redirected if held else ():
         shown = printable(redactor.text(request))
         typer.echo(f"sent all the same: {shown}: a redirect led there, which cannot be held back", err=True)

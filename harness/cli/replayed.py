@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -15,6 +15,8 @@ from harness.reporting.names import inside, shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.table import described, shortened
 from harness.reporting.visible import printable
+from harness.services.ownership import read_held
+from harness.services.places import LOGS, label, owner_file
 from harness.settings import Settings
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
@@ -83,13 +85,52 @@ def shown(plan: Plan, index: int) -> str:
     return printable(Redactor(plan.secrets).text(shortened(f"{index} {step.act} {described(step)}", LONGEST)))
 
 
+def setting(settings: Settings) -> str:
+    """In which state the replay begins."""
+    match settings.isolation:
+        case "world":
+            return "in a fresh world"
+        case "reset":
+            return "with the state reset"
+        case _:
+            return "in the state that is there (no `isolation` puts it back)"
+
+
 def own_hosts(settings: Settings) -> frozenset[str]:
-    """What the project serves itself."""
+    """What the project serves itself, and where nothing stays of what a replay writes."""
+    return _served(settings) - lasting_hosts(settings)
+
+
+def lasting_hosts(settings: Settings) -> frozenset[str]:
+    """Of the project's own: where what is written stays, since the service outlives the replay and is not put back."""
+    if settings.isolation in ("world", "reset"):
+        return frozenset()
+    return frozenset(
+        host.lower()
+        for name, service in settings.services.items()
+        if service.command is None or any(_kept(settings, label(name, each)) for each in range(service.instances))
+        for host in service.hosts
+    )
+
+
+def _kept(settings: Settings, name: str) -> bool:
+    held = read_held(owner_file(settings.root / LOGS, name))
+    return held is not None and held.owner.alive
+
+
+def _served(settings: Settings) -> frozenset[str]:
     return frozenset(host.lower() for service in settings.services.values() for host in service.hosts)
 
 
+def why_asked(hosts: Iterable[str], settings: Settings) -> str:
+    """Why what is written there stays."""
+    if set(hosts) <= lasting_hosts(settings):
+        return "kept between runs, and no `isolation` puts its state back"
+    return "not served by this project"
+
+
 def foreign_hosts(plan: Plan, index: int, settings: Settings) -> tuple[str, ...]:
-    """Where it goes that no service of the project serves: there, a world of its own may mean nothing."""
+    """Where it goes, and what it writes stays."""
     own = own_hosts(settings)
     return tuple(host for host in dict.fromkeys(_hosts(plan, index, settings)) if host not in own)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import urldefrag
 
 from harness.criteria import parse
+from harness.criteria.syntax import Stable, Within, walk
 from harness.criteria.vocabulary import PAGE_FUNCTIONS
 from harness.engine.attempt import ASSERTION, judge, remember, resolved
 from harness.engine.journal import Checkpoint
@@ -23,6 +24,8 @@ UNCERTAIN = (408, 429)
 _FILLS = (Type, Select, Check, Uncheck, Upload)
 AGAIN = 0.5
 """Seconds between two questions to a channel that is away."""
+SOON = 2.0
+"""Seconds that a site has after a write has passed to show it: what a script sends may still be under way."""
 LEAST = 1.0
 """Seconds that the question may take even when the task's time is over: a wrong answer would cost more."""
 
@@ -34,7 +37,10 @@ def posted(failure: Failure) -> bool:
 
 def collect(run: Run, progress: Progress, outcome: Outcome) -> None:
     """Note what has left the pages during an attempt. Where nothing was done, it follows from the act before."""
+    opening = isinstance(progress.declared, Open)
     sent = run.stage.session.take_sent()
+    run.journal.attribute(tuple(each for each in sent if each.before), opening=opening)
+    sent = tuple(each for each in sent if not each.before)
     undone = isinstance(outcome, Failure) and outcome.effect is Effect.NONE and not _leaves_open(outcome)
     if progress.declared.looks_only or undone:
         run.journal.attribute(sent)
@@ -69,6 +75,29 @@ async def took_effect(run: Run, step: Step, failure: Failure, sent: Sequence[Sen
     unknown = None if step.effect_class == "write" or unseen else False
     done = await is_done(run, step, unseen=unseen or isinstance(step, Api))
     return unknown if done is None else done
+
+
+def denied(step: Step, failure: Failure, took: bool | None, sent: Sequence[Sent] = ()) -> bool:
+    """Whether a write that may have had its effect is free to be done again only because `done_when` was false."""
+    wrote = step.effect_class == "write" or posted(failure) or seen_writing(step, sent)
+    return took is False and wrote and not _untouched(step, failure)
+
+
+async def contradicted(run: Run, step: Step) -> bool:
+    """Whether `done_when` denies a write that has just passed: what it says of a later failure would be wrong, too.
+
+    Only one that could allow it to be done again is asked, and none that waits by itself for a site that is late.
+    """
+    until = Deadline.after(min(SOON, run.left), run.ports.clock.now())
+    if step.effect_class != "write" or step.done_when is None:
+        return False
+    try:
+        criterion = (await resolved(run, step, until)).done_when
+        if criterion is None or not _asks_the_environment(criterion) or _waits(criterion):
+            return False
+        return isinstance(await judge(run, criterion, until, ASSERTION, expect=SOON), Failure)
+    except (Failed, MissingMemory):
+        return False
 
 
 async def barred(run: Run, addresses: Iterable[str]) -> str | None:
@@ -124,6 +153,10 @@ async def _answered(run: Run, criterion: str, until: Deadline) -> bool:
             await run.ports.clock.sleep(AGAIN)
 
 
+def _waits(text: str) -> bool:
+    return any(isinstance(node, Within | Stable) for node in walk(parse(text).tree))
+
+
 def _asks_the_environment(text: str) -> bool:
     """Whether it reads channels, and no page."""
     criterion = parse(text)
@@ -172,6 +205,7 @@ async def done_before(run: Run, progress: Progress, earlier: StepRecord) -> tupl
         failure = Failure("OUTCOME_UNKNOWN", message, progress.declared.target)
         return progress.record(), Ending(failure, progress.index, GiveUp())
     if not done:
+        progress.repeated = True
         return None
     for key, value in earlier.remembered.items():
         run.stage.world.remember(key, value, f"{run.plan.task_id}#{progress.index}")

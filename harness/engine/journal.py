@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from harness.failure import Failure, Family
 from harness.ports import Kept, Saved
 from harness.record import Sent, StepRecord, seen_writing
-from harness.spec.steps import Dialog, Hover, Step, SwitchPage, Type
+from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
 
 _PASSING = (Hover, Type, Dialog, SwitchPage)
 """Acts that do not write by what leaves meanwhile, nor end the page of the act before."""
@@ -59,13 +59,21 @@ class Journal:
         """Retries and fallbacks of all steps together; going back to a checkpoint is a retry."""
         return sum(record.spent for record in self.trace)
 
-    def attribute(self, sent: tuple[Sent, ...]) -> None:
-        """What has left the pages since the last act is that act's doing: its record gets it, in both lists."""
-        place = next(
-            (place for place, each in reversed(tuple(enumerate(self.trace))) if not each.step.looks_only), None
-        )
-        if place is None or not sent:
+    def attribute(self, sent: tuple[Sent, ...], *, opening: bool = False) -> None:
+        """What has left the pages since the last act is that act's doing: its record gets it, in both lists.
+
+        What left a page before it was left for another one is the doing of the act before that `open`, which is still
+        under way when `opening`.
+        """
+        acts = [place for place, each in enumerate(self.trace) if not each.step.looks_only]
+        self._charge(tuple(each for each in sent if not each.before), acts[-1:])
+        last_opened = bool(acts) and not opening and isinstance(self.trace[acts[-1]].step, Open)
+        self._charge(tuple(each for each in sent if each.before), acts[-2:-1] if last_opened else acts[-1:])
+
+    def _charge(self, sent: tuple[Sent, ...], places: list[int]) -> None:
+        if not (sent and places):
             return
+        (place,) = places
         last = self.trace[place]
         self._tell(last, sent)
         self.pass_on(last.step, sent, place)

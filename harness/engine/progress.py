@@ -43,6 +43,10 @@ class Progress:
     cures: dict[Hashable, Iterator[Remedy]] = field(default_factory=dict)
     sent: tuple[Sent, ...] = ()
     """What has left the pages so far, in all attempts."""
+    repeated: bool = False
+    """It was done again since `done_when` said that it had no effect."""
+    contradicted: bool = False
+    """It passed, and `done_when` says that it has no effect."""
 
     @property
     def index(self) -> int:
@@ -73,6 +77,8 @@ class Progress:
             remembered=remembered,
             answers=tuple(self.answers),
             sent=self.sent,
+            repeated=self.repeated,
+            contradicted=self.contradicted,
         )
 
 

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from harness.engine.attempt import attempt
 from harness.engine.circuit import rest, through
-from harness.engine.effects import barred, collect, done_before, posted, settled, took_effect
+from harness.engine.effects import barred, collect, contradicted, denied, done_before, posted, settled, took_effect
 from harness.engine.permission import NO_WAY_BACK, asked_again, nearest, permitted
 from harness.engine.progress import Errand, Progress
 from harness.engine.run import Back, Ending, Run, Turn
@@ -60,6 +60,7 @@ async def _until_settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn
         collect(run, progress, outcome)
         if isinstance(outcome, Passed):
             await run.stage.session.passed(progress.index)
+            progress.contradicted = not progress.repeated and await contradicted(run, progress.declared)
             return progress.record(), None
         await run.stage.session.record()
         took = await took_effect(run, progress.declared, outcome, progress.sent)
@@ -75,6 +76,7 @@ async def _until_settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn
                 return progress.record(skipped=True), await go_on(run, progress.index, failure)
             case Rewind():
                 return progress.record(), _back(run, progress, failure, remedy)
+        progress.repeated = progress.repeated or denied(progress.declared, outcome, took, progress.sent)
 
 
 async def lost(run: Run, progress: Progress, failure: Failure) -> tuple[StepRecord, Turn]:

@@ -23,7 +23,7 @@ _RECOVERED = frozenset({
 _TO_ACT_ON = frozenset({
     "memory_key_missing", "artifact_missing", "memory_differs", "step_skipped", "restore_incomplete",
     "checkpoint_not_saved", "criteria_relaxed", "alternative_task_used", "domain_refused",
-    "evidence_not_kept",
+    "evidence_not_kept", "write_repeated", "done_when_false_after_write",
     "fault_not_met", "fault_not_healed", "fault_not_as_expected",
 })  # fmt: skip
 _OF_FAULTS = frozenset({"fault_not_met", "fault_not_healed", "fault_not_as_expected"})

@@ -33,6 +33,8 @@ WARNINGS = (
     "page_recovered",
     "effect_already_done",
     "request_sent_twice",
+    "write_repeated",
+    "done_when_false_after_write",
     "circuit_opened",
     "circuit_closed",
     "timeout_escalated",

@@ -9,18 +9,23 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harness.failure import Failed, Failure
-from harness.resilience.own_thread import on_own_thread
+from harness.resilience.own_thread import NOT_CARRIED, on_own_thread
 from harness.world.channels import Channels
 from harness.world.python_channel import imported
 
 TOLD = 600
 """Characters of a command's output that its failure tells: the last ones."""
+ADVICE = (
+    "Run by hand, in the project's folder, what `reset` in [tool.harness] names: it must end without an error within"
+    " `reset_timeout`."
+)
+"""What to do about a command or a callable that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +49,7 @@ class Reset:
                     case command:
                         await self._command(command, slot, hosts)
         except TimeoutError as error:
-            raise Failed(failed(f"{self._name} took longer than {self.timeout:g} s", error)) from error
+            raise Failed(self._failed(f"{self._name} took longer than {self.timeout:g} s", error)) from error
 
     @property
     def _name(self) -> str:
@@ -55,6 +60,11 @@ class Reset:
                 return f"`{target}`"
             case command:
                 return f"`{' '.join(command)}`"
+
+    def _failed(self, why: str, cause: BaseException | None = None) -> Failure:
+        """With the hint that belongs to a command or a callable; the catalog's speaks of channels."""
+        failure = failed(why, cause)
+        return failure if self.target is None else replace(failure, advice=ADVICE)
 
     async def _channels(self, channels: Channels, world: str) -> None:
         try:
@@ -71,16 +81,14 @@ class Reset:
         try:
             function = await on_own_thread(imported, self.root, target)
             arguments = [dict(hosts)] if _takes_hosts(function) else []
-            if inspect.iscoroutinefunction(function):
-                await function(*arguments)
-                return
-            result = await on_own_thread(function, *arguments)
-            if inspect.isawaitable(result):
-                await result
+            await on_own_thread(_done, function, arguments, self.timeout)
         except TimeoutError:
             raise
-        except (Exception, SystemExit) as error:  # foreign code may raise anything
-            raise Failed(failed(f"`{target}` failed with {type(error).__name__}: {error}", error)) from error
+        except Exception as error:  # foreign code may raise anything
+            carried = isinstance(error, RuntimeError) and isinstance(error.__cause__, NOT_CARRIED)
+            own = error.__cause__ if carried else error
+            said = f"{type(own).__name__}{f': {own}' if str(own) else ''}"
+            raise Failed(self._failed(f"`{target}` failed with {said}", error)) from error
 
     async def _command(self, command: Sequence[str], slot: int, hosts: Mapping[str, int]) -> None:
         words = [sys.executable if word == "{python}" else word for word in command]
@@ -91,7 +99,7 @@ class Reset:
                 stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
             )  # fmt: skip
         except OSError as error:
-            raise Failed(failed(f"{self._name} cannot be started: {error.strerror or error}", error)) from error
+            raise Failed(self._failed(f"{self._name} cannot be started: {error.strerror or error}", error)) from error
         try:
             output, _ = await process.communicate()
         finally:
@@ -101,13 +109,26 @@ class Reset:
                 await process.wait()
         if process.returncode:
             said = output.decode(errors="replace").strip()[-TOLD:]
-            raise Failed(failed(f"{self._name} ended with {process.returncode}{f': {said}' if said else ''}"))
+            raise Failed(self._failed(f"{self._name} ended with {process.returncode}{f': {said}' if said else ''}"))
 
 
 def failed(why: str, cause: BaseException | None = None, details: Mapping[str, Any] | None = None) -> Failure:
     """The task's failure before its first step."""
     message = f"the state could not be reset before the task: {why}"
     return replace(Failure("RESET_FAILED", message, details=dict(details or {})), cause=cause)
+
+
+def _done(function: Callable[..., Any], arguments: Sequence[Any], timeout: float) -> None:
+    """Call it, to its end. An awaitable has a loop of its own: one that blocks holds up nobody but itself."""
+    result = function(*arguments)
+    if inspect.isawaitable(result):
+        asyncio.run(_awaited(result, timeout))
+
+
+async def _awaited(result: Awaitable[Any], timeout: float) -> None:
+    """Nobody waits any longer than that, so it ends where it can be made to."""
+    async with asyncio.timeout(timeout):
+        await result
 
 
 def _takes_hosts(function: Any) -> bool:

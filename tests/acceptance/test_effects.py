@@ -120,7 +120,12 @@ def _breakdowns() -> dict[str, Case]:
             f"reset-before-{name}": case(0, "failed", "NET_CONNECTION_RESET", breaks=before, rules=rules),
             f"hang-after-{name}": case(1, "completed", None, "effect_already_done", breaks=silent, rules=rules),
             f"hang-before-{name}": case(
-                1, "completed", None, "network_error_recovered", breaks={"before_commit": "hang_once"}, rules=rules
+                1,
+                "completed",
+                None,
+                *("network_error_recovered", "write_repeated"),
+                breaks={"before_commit": "hang_once"},
+                rules=rules,
             ),
             f"blind-reset-after-{name}": case(1, "failed", UNKNOWN, known=False, breaks=after, rules=rules),
             f"blind-reset-before-{name}": case(0, "failed", UNKNOWN, known=False, breaks=before, rules=rules),

@@ -141,3 +141,28 @@ def test_the_first_of_a_kind_after_an_act_that_was_never_regular_is_kept(moves: 
     page.begin()
     assert page.beat(0.1, b"a body of its own") is not None
     assert len(page.sending.take()) <= MOST
+
+
+def test_what_a_page_sends_as_it_is_left_is_its_own_doing_only_where_nobody_had_acted_on_it() -> None:
+    page = Page()
+
+    def parts() -> Sent | None:
+        return page.sending.leaves("POST", BEAT, page=False, after=None, body=b"", before=True)
+
+    page.begin(opens=True)
+    page.begin()
+    page.begin(opens=True)
+    sent = parts()
+    assert sent is not None
+    page.sending.answered(sent)
+    assert sent.before
+    assert not page.sending.unsafe
+    assert not page.goes("GET", "http://shop.local/").follows
+    page.begin()
+    page.begin(opens=True)
+    assert parts() is not None
+    page.begin(opens=True)
+    assert parts() is None
+    page.begin()
+    page.begin(opens=True)
+    assert parts() is None

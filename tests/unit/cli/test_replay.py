@@ -6,15 +6,17 @@ import io
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
 
+from harness.cli import replayed
 from harness.cli.kept import Kept, read_kept
 from harness.cli.open_trace import has_desktop, has_display
 from harness.cli.replay import _Pause
-from harness.cli.replayed import foreign_hosts, left_out, place, plan_of, shown, stop_index, writes
+from harness.cli.replayed import foreign_hosts, left_out, place, plan_of, setting, shown, stop_index, why_asked, writes
 from harness.plan import Plan
 from harness.reporting.redaction import Redactor
 from harness.service_settings import ServiceSettings
@@ -69,6 +71,29 @@ def test_sites_that_the_project_does_not_serve(plan: Plan) -> None:
     assert foreign_hosts(plan, 3, settings) == ()
     assert foreign_hosts(plan, 4, settings) == ("other.example",)
     assert foreign_hosts(plan, 3, Settings(base_url="http://base.example/")) == ("shop.local", "base.example")
+
+
+@pytest.mark.parametrize(
+    ("isolation", "kept_now", "command", "asked"),
+    [
+        (None, True, ("x",), True),
+        ("none", True, ("x",), True),
+        (None, False, ("x",), False),
+        (None, False, None, True),
+        ("world", True, ("x",), False),
+        ("reset", True, ("x",), False),
+    ],
+)
+def test_a_service_that_is_kept_and_not_put_back_is_written_to_only_when_asked(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, isolation: Any, kept_now: bool, command: Any, asked: bool
+) -> None:
+    held = SimpleNamespace(owner=SimpleNamespace(alive=True)) if kept_now else None
+    monkeypatch.setattr(replayed, "read_held", lambda _: held)
+    service = ServiceSettings(command=command, hosts={"shop.local": 1}, health="http://shop.local/")
+    settings = Settings(services={"shop": service}, isolation=isolation)
+    assert foreign_hosts(plan, 3, settings) == (("shop.local",) if asked else ())
+    assert ("kept between runs" in why_asked(["shop.local"], settings)) == asked
+    assert ("fresh world" in setting(settings)) == (isolation == "world")
 
 
 def test_what_a_run_does_before_it_is_said_to_be_missing(plan: Plan) -> None:

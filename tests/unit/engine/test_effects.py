@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.failure import Effect, Failed, Failure, Passed
-from harness.record import TaskResult
+from harness.record import Sent, TaskResult
 from harness.spec.task import TaskSpec
 from tests.unit.fakes import Theatre, document, post, sending
 
@@ -336,3 +336,91 @@ def test_a_field_whose_filling_wrote_is_not_filled_again(
     assert (why is not None) == barred
     if why is not None:
         assert why.startswith("step 0 (select #qty = '2'), which fills one, is a write (it sent POST")
+
+
+GONE = "json('env', 'gone.order') == 'O-1'"
+"""A path that never exists: this denies every order."""
+
+
+def warned(result: TaskResult) -> list[tuple[str, int | None]]:
+    return [(warning.type, warning.step_index) for warning in result.warnings]
+
+
+@pytest.mark.parametrize("act", ["api", "click"])
+def test_a_write_that_is_tried_again_only_because_done_when_was_false_is_told(act: str) -> None:
+    theatre = Theatre()
+    theatre.session.script = [Failure("NET_TIMEOUT", "no answer", effect=Effect.POSSIBLE)]
+    step = {
+        "api": {"act": "api", "method": "POST", "url": OPEN["url"]},
+        "click": {"act": "click", "selector": "#order", "effect": "write"},
+    }[act]
+    result = play(theatre, steps=[{**step, "done_when": GONE}], error_recovery=RETRY)
+    assert (result.final_state, len(theatre.session.acts)) == ("completed", 2)
+    assert warned(result)[0] == ("write_repeated", 0)
+    assert "nothing put back" in result.warnings[0].message
+    assert result.warnings[0].details == {"done_when": GONE}
+
+
+def test_a_write_that_sent_nothing_is_tried_again_without_a_word() -> None:
+    theatre = Theatre()
+    theatre.world.environment = {"order": "O-1"}
+    theatre.session.script = [Failure("NET_CONNECTION_REFUSED", "refused")]
+    result = play(theatre, steps=[{**SUBMIT, "done_when": PAID}], error_recovery=RETRY)
+    assert (len(theatre.session.acts), warned(result)) == (2, [("network_error_recovered", 0)])
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_write_that_passed_and_is_done_again_after_going_back_is_told(whole: bool) -> None:
+    theatre = Theatre()
+    theatre.world.whole = whole
+    theatre.session.script = [lambda _: theatre.world.environment.update(order="O-1") or Passed(), LATE]
+    steps = [{**SUBMIT, "done_when": GONE}, {"act": "click", "selector": "#b"}]
+    result = play(theatre, steps=steps, checkpoints=[0], error_recovery=BACK)
+    assert (result.final_state, len(theatre.session.acts)) == ("completed", 4)
+    assert (("write_repeated", 0) in warned(result)) is not whole
+    assert warned(result)[0] == ("done_when_false_after_write", 0)
+
+
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (PAID, False),
+        (GONE, True),
+        (f"EVENTUALLY({GONE})", False),
+        ("exists('#order')", False),
+        ("json('none', 'order') == 1", False),
+    ],
+)
+def test_a_done_when_that_denies_a_write_that_has_passed_is_told(seen: str, told: bool) -> None:
+    theatre = Theatre()
+
+    async def channel(name: str) -> Any:
+        if name == "none":
+            raise Failed(Failure("CHANNEL_UNREADABLE", "away"))
+        return {"order": "O-1"} if theatre.clock.time > 1 else {}  # the request is under way for a moment
+
+    theatre.world.channel = channel  # type: ignore[method-assign]
+    theatre.session.page["exists #order"] = False
+    result = play(theatre, steps=[{**SUBMIT, "done_when": seen}])
+    assert result.ok
+    assert warned(result) == ([("done_when_false_after_write", 0)] if told else [])
+    assert theatre.clock.time <= 2.5
+
+
+@pytest.mark.parametrize("when", ["opening", "later"])
+def test_what_a_page_sent_as_it_was_left_is_the_doing_of_the_act_before_the_open(when: str) -> None:
+    theatre = Theatre()
+    beacon = Sent("POST", "http://shop.local/order", before=True)
+    sends = sending(beacon)
+    theatre.session.script = [Passed(), *([sends, Passed()] if when == "opening" else [Passed(), sends]), LATE]
+    steps: list[dict[str, Any]] = [
+        {"act": "click", "selector": "#buy"},
+        {"act": "open", "url": "http://shop.local/thanks"},
+        {"act": "wait", "value": 0},
+        {"act": "click", "selector": "#c"},
+    ]
+    result = play(theatre, steps=steps, checkpoints=[0], error_recovery=BACK)
+    assert result.failure is not None
+    assert "step 0 is a write without `done_when`" in result.failure.message
+    assert "(it sent POST http://shop.local/order;" in result.failure.message
+    assert [record.sent for record in result.history[:2]] == [(beacon,), ()]

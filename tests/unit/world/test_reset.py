@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,20 @@ def broken():
 def sleepy():
     import threading
     threading.Event().wait(1)
+
+async def blocking():
+    import threading
+    threading.Event().wait(3)
+
+async def endless():
+    import asyncio
+    await asyncio.Event().wait()
+
+def leaving():
+    raise SystemExit(2)
+
+async def leaving_later():
+    raise SystemExit(2)
 
 class Table:
     def read(self, world):
@@ -109,14 +124,21 @@ def test_without_a_way_of_its_own_every_channel_that_can_be_is_reset(
         ("resetting_under_test:broken", "failed with KeyError: 'no table'"),
         ("resetting_under_test:absent", "failed with AttributeError"),
         ("resetting_under_test:sleepy", "`resetting_under_test:sleepy` took longer than 0.3 s"),
+        ("resetting_under_test:blocking", "`resetting_under_test:blocking` took longer than 0.3 s"),
+        ("resetting_under_test:endless", "`resetting_under_test:endless` took longer than 0.3 s"),
+        ("resetting_under_test:leaving", "`resetting_under_test:leaving` failed with SystemExit: 2"),
+        ("resetting_under_test:leaving_later", "`resetting_under_test:leaving_later` failed with SystemExit: 2"),
         (None, "there is nothing to reset: no channel can be reset (channels: none), and `reset` is not set"),
     ],
 )
 def test_a_reset_that_fails_says_why(project: Path, target: Any, words: str) -> None:
     limit = 0.3 if "0.3" in words else 20
+    began = time.monotonic()
     with pytest.raises(Failed) as caught:
         run(project, target, timeout=limit)
+    assert limit == 20 or time.monotonic() - began < 2.5
     assert caught.value.failure.code == "RESET_FAILED"
+    assert ("POST <url>/reset" in caught.value.failure.hint) == (target is None)
     assert words in caught.value.failure.message
 
 
