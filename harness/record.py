@@ -65,7 +65,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was done about a failure so that the task goes on; `harness.figures` counts retries and fallbacks of these.
+    """What was done about a failure so that the task goes on; `figures` counts retries and fallbacks of these.
 
     An answer need not lead to another attempt: a repair may fail, and a page may be lost again before the retry.
     """

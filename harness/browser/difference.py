@@ -88,12 +88,12 @@ def _session(page: PageState) -> dict[str, str]:
 
 def _fields(saved: Sequence[Field], now: Sequence[Field]) -> Iterator[str]:
     before, after = ({each.place: each for each in fields} for fields in (saved, now))
-    for place, field in before.items():
+    for place, entry in before.items():
         other = after.get(place)
         if other is None:
             yield f"{place}: {_GONE}"
-        elif not same(field, other):
-            yield f"{place}: {_change(field, other)}"
+        elif not same(entry, other):
+            yield f"{place}: {_change(entry, other)}"
     yield from (f"{place}: {_NEW}" for place in after if place not in before)
 
 

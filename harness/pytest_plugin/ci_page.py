@@ -85,7 +85,7 @@ class CiPage:
         file = summary_file.place(self._config)
         if file is None:
             return
-        reports = tuple(summary_file.reports(self._config, self._state.settings, bool(found)))
+        reports = tuple(summary_file.report_lines(self._config, self._state.settings, bool(found)))
         try:
             summary_file.append(file, Page(run, found, self._uncollected, reports))
         except OSError as error:

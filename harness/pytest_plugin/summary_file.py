@@ -33,7 +33,7 @@ def append(file: Path, page: Page) -> None:
         stream.write(markdown(page, LIMIT - there))
 
 
-def reports(config: pytest.Config, settings: Settings, failed: bool) -> Iterator[tuple[str, str]]:
+def report_lines(config: pytest.Config, settings: Settings, failed: bool) -> Iterator[tuple[str, str]]:
     """What people can open, and where it is."""
     if failed:
         yield "artifacts of each failure", shown_path(settings.artifacts)

@@ -225,9 +225,9 @@ def test_no_history_of_what_runs_no_task_and_where_none_is_wanted(tmp_path: Path
 
 
 IMPATIENT = """
-import harness.history.unwritten, harness.history.writing
-harness.history.unwritten._PATIENCE = 0.1
-harness.history.writing.PATIENCE = harness.history.writing.QUICK = harness.history.writing.FINAL = 0.1
+from harness.history import unwritten, writing
+unwritten._PATIENCE = 0.1
+writing.PATIENCE = writing.QUICK = writing.FINAL = 0.1
 """
 
 

@@ -27,8 +27,8 @@ from typing import IO
 import harness as package
 
 MODULES = (
-    "pytest", "_pytest.pytester", "harness.pytest_plugin.plugin", "harness.pytest_plugin.ahead", "playwright.sync_api",
-    "harness.cli.main",
+    "pytest", "_pytest.pytester", "playwright.sync_api",
+    "harness.pytest_plugin.plugin", "harness.pytest_plugin.ahead", "harness.cli.main",
 )  # fmt: skip
 """No plugin of pytest that was installed as one: pytest would say that it is too late to rewrite its assertions."""
 ROOT = Path(__file__).parents[2]
