@@ -4,38 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from harness.aftermath import behind
 from harness.failure import Family
 from harness.record import MetFault, TaskResult
+from harness.report import FaultReport
 
 AFTER = r", (?:after|because) injected faults? "
 """A pattern: by it a headline tells of a failure that follows a fault."""
 NAMED = 2
 """How many faults a headline names."""
-
-
-class FaultReport(BaseModel):
-    """What was made to go wrong on purpose, and what became of it. Times are seconds since the start of the task."""
-
-    model_config = ConfigDict(frozen=True)
-
-    id: str = Field(description="The fault's `id`; without one, its kind and number. Those of a plan: `plan/id`.")
-    title: str = Field(description="What people call it: its `id`; without one, its kind.")
-    kind: str
-    target: str = Field("", description="What it strikes: a host, a URL, a selector ...")
-    where: str = Field("", description="File and line that declare it; empty for one from Python.")
-    struck: int = Field(0, description="How often; 0: it never struck.")
-    times: tuple[float, ...] = Field((), description="When: the first ones, and the last.")
-    steps: tuple[int, ...] = Field((), description="The step under way at each of `times`.")
-    healed: tuple[float, ...] = Field((), description="When it was undone.")
-    problem: str = Field("", description="Why it could not be done, or undone.")
-    why: str = Field("", description="Of one that never struck: what was missing.")
-    behind: bool = Field(
-        False, description="The failure follows it: it struck in the failing step or the one before, or stood then."
-    )
-    text: str = Field("", description="All that in a line.")
 
 
 def fault_reports(result: TaskResult) -> tuple[FaultReport, ...]:

@@ -6,17 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.failure import Effect, Failure, Family, Outcome, Passed
 from harness.recovery import Remedy
+from harness.report import ErrorReport
 from harness.spec.faults import Fault
 from harness.spec.parts import FinalState
 from harness.spec.steps import Step, Type
-
-if TYPE_CHECKING:
-    from harness.report import ErrorReport
-
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that ask for something, and by HTTP's rules change nothing."""

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.diagnosis import error_report
 from harness.engine.ending import unmet
 from harness.engine.judging import Played, judged
 from harness.engine.run import Ending
@@ -20,7 +21,7 @@ from harness.plan import Plan
 from harness.ports import Evidence, Ports, Snapshot, Stage
 from harness.record import TaskResult, Warning_
 from harness.recovery import Capture, Substitute
-from harness.report import AssertionContext, Context, error_report
+from harness.report import AssertionContext, Context
 
 SNAPSHOT_LIMIT = 3.0
 ERROR_PAGE = "chrome-error:"

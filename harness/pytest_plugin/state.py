@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -23,8 +23,24 @@ from harness.settings import Settings
 from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
-    from harness.pytest_plugin.ahead import Ahead
+    from harness.lookahead import Broken, Ran
     from harness.wiring import SyncHarness
+
+
+class RunsAhead(Protocol):
+    """What runs tasks before their turn."""
+
+    def run(self, item: pytest.Item, sink: Callable[[Any], None]) -> Ran:
+        """The end of this item's task, which may have run already; `sink` hears what is told of it meanwhile."""
+        ...
+
+    def skip(self, item: pytest.Item) -> None:
+        """This item's turn is over, and it did not run."""
+        ...
+
+    def stop(self) -> list[Ran | Broken]:
+        """End what runs; what ran and had no turn."""
+        ...
 
 
 @dataclass(slots=True)
@@ -59,7 +75,7 @@ class State:
     """Called when the first thing of a run is about to start."""
     tell: Emit = nobody
     """Hears what happens around calls: circuits, services."""
-    ahead: Ahead | None = None
+    ahead: RunsAhead | None = None
     """Runs tasks before their turn; None: each runs in its turn."""
     passed_over: list[TaskRecord] = field(default_factory=list)
     """Tasks that ran ahead of a run that ended early: pytest makes no report of them."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from harness.diagnosis import error_report
 from harness.engine.closing import not_kept
 from harness.failure import Failure
 from harness.plan import Plan
@@ -14,7 +15,7 @@ from harness.ports import Evidence, Item, Snapshot
 from harness.pytest_plugin.state import State
 from harness.record import TaskResult
 from harness.recovery import NoRecovery
-from harness.report import Context, error_report
+from harness.report import Context
 from harness.spec.expressions import environment_names
 from harness.spec.keys import slug
 from harness.spec.loaded import Loaded

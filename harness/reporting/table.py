@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from harness.aftermath import undone
+from harness.diagnosis import instead
 from harness.plan import Plan
 from harness.record import StepRecord, TaskResult
-from harness.report import instead
 from harness.reporting.redaction import MARK
 from harness.reporting.secrets import is_secret_name
 from harness.spec.steps import Step

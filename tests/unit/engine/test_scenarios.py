@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from harness.diagnosis import trace
 from harness.failure import Failure, Passed
 from harness.record import TaskResult
-from harness.report import trace
 from tests.unit.fakes import Theatre
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "Connection refused")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from harness.diagnosis import error_report
 from harness.failure import Failure
 from harness.pytest_plugin.interrupted import interrupted_tasks
-from harness.report import Context, error_report
+from harness.report import Context
 from tests.unit.reporting import sample
 
 

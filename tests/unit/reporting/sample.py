@@ -10,11 +10,12 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from harness.diagnosis import error_report
 from harness.failure import Assertion, Failure, Outcome, Passed
 from harness.plan import Plan
 from harness.record import Attempt, StepRecord, TaskResult
 from harness.recovery import Remedy, Retry, Rulebook
-from harness.report import AssertionContext, Context, ErrorReport, error_report
+from harness.report import AssertionContext, Context, ErrorReport
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 from harness.warn import warnings

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.diagnosis import error_report
 from harness.failure import Assertion, Failure
 from harness.record import MetFault, Rewound, StepRecord, Warning_
 from harness.recovery import Retry
-from harness.report import Context, error_report
+from harness.report import Context
 from harness.reporting.console import brief, failure_text, folded, headline
 from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import Covered, Hang, Refuse

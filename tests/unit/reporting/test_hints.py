@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from harness.diagnosis import LOOKED_ONCE
 from harness.failure import CATALOG, Assertion, Failure, Family
-from harness.report import LOOKED_ONCE
 from harness.reporting.console import brief, failure_text
 from harness.reporting.hints import fitting_hint
 from tests.unit.reporting import sample
