@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urljoin, urlsplit
@@ -61,11 +61,6 @@ class RunCircuits:
         for name in _names(host):
             with contextlib.suppress(LookupError):  # nobody has asked for it
                 self._circuits.reset(name)
-
-    def of_hosts(self, hosts: Iterable[str]) -> tuple[Breaker, ...]:
-        """The circuits of these hosts that were asked for."""
-        found = (self._circuits.known(name) for host in hosts for name in _names(host))
-        return tuple(each for each in found if each is not None)
 
     def close(self) -> None:
         if self._store is not None:

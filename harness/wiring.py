@@ -37,7 +37,6 @@ from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, nobody
 from harness.scratch import Scratch
 from harness.services import Services
-from harness.services.coherence import Coherence
 from harness.services.states import is_back
 from harness.settings import Settings
 from harness.sync import Caller, LoopThread, Pending
@@ -100,13 +99,10 @@ class Harness:
         self._scratch = Scratch(self.clock, self.archive.workspace)
         temp, guard = self._scratch.path, self._scratch.guard
         hosts = [self.services.hosts_of(slot) for slot in range(self.services.instances)]
-        ends, root = Endpoints.of(settings, self.circuits.endpoint, os.environ), settings.root
-        self.browsers = Browsers(settings.browser, self.clock, ends, root, temp=temp, guard=guard, hosts=hosts)
+        ends = Endpoints.of(settings, self.circuits.endpoint, os.environ)
+        self.browsers = Browsers(settings.browser, self.clock, ends, temp=temp, guard=guard, hosts=hosts)
         self.agents = Agents(settings.agents, settings.root, self.circuits.agent)
         self.memory = MemoryStore(temp / "memory.sqlite3")
-        self._coherence = Coherence(
-            lambda: self.services.standings, self.circuits.of_hosts, self.clock, self._of_services
-        )
         self._runs: Counter[str] = Counter()
         self._started = asyncio.Lock()
         self._ready = False
@@ -124,17 +120,16 @@ class Harness:
         async with self._started:
             if not self._ready:
                 await self.services.start()
-                self._coherence.begin()
                 self._ready = True
 
     async def run(self, plan: Plan, emit: Callable[[Event], None], people: People = NOBODY) -> TaskResult:
         """Run one task. Failures are in the result; nothing is raised but cancellation before it began."""
-        agent, heard = self.agents.agent(None), self._coherence.hearing(emit)
+        agent = self.agents.agent(None)
         plan = self._in_a_fresh_world(plan)
         try:
             with in_task(plan, wake=emit):
                 async with self._ground(plan) as ground:
-                    result = await run_task(plan, self._ports(plan, agent, heard, people, ground))
+                    result = await run_task(plan, self._ports(plan, agent, emit, people, ground))
             self._hand_on(plan, result, ground)
             return result
         finally:
@@ -295,7 +290,6 @@ class Harness:
 
     async def close(self) -> None:
         """End browsers and the services that this process started. Bounded."""
-        self._coherence.end()
         await self.browsers.close()
         self._slots.close()
         if "PYTEST_XDIST_WORKER" not in os.environ:  # the other workers may still go by them

@@ -30,24 +30,9 @@ class ThrowAwayKey:
     @classmethod
     def new(cls) -> ThrowAwayKey:
         from cryptography.hazmat.primitives.asymmetric import ec
-
-        return cls._with(ec.generate_private_key(ec.SECP256R1()))
-
-    @classmethod
-    def of(cls, pem: str) -> ThrowAwayKey:
-        """The one that was written as `pem`. Raises ValueError, or TypeError for another kind."""
-        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-        private = load_pem_private_key(pem.encode("ascii"), None)
-        if not isinstance(private, EllipticCurvePrivateKey):
-            raise TypeError("this is no key of ours")
-        return cls._with(private)
-
-    @classmethod
-    def _with(cls, private: EllipticCurvePrivateKey) -> ThrowAwayKey:
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+        private = ec.generate_private_key(ec.SECP256R1())
         public = private.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
         return cls(private, base64.b64encode(hashlib.sha256(public).digest()).decode("ascii"))
 

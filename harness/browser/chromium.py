@@ -21,9 +21,6 @@ from harness.browser.tls import TlsFront
 from harness.resilience import SystemClock
 
 CLOSE_SECONDS = 3.0
-LOOK = 0.02
-"""Seconds between two looks at processes that were killed."""
-LOOKS = 100
 
 
 class Process(Protocol):
@@ -225,29 +222,18 @@ def _process(pid: int) -> psutil.Process:
     return psutil.Process(pid)
 
 
-def kill_tree(pid: int) -> list[psutil.Process]:
-    """SIGKILL a process and everything below it; who they were. They end a moment later (`end_tree` waits)."""
+def kill_tree(pid: int) -> None:
+    """SIGKILL a process and everything below it. They end a moment later."""
     try:
         root = psutil.Process(pid)
         tree = [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
-        return []
+        return
     for process in tree:
         try:
             process.kill()
         except psutil.NoSuchProcess:
             continue
-    return tree
-
-
-def end_tree(pid: int) -> None:
-    """`kill_tree`, and wait for their end, 2 s at most: until then they may still write. A zombie has ended."""
-    left = kill_tree(pid)
-    for _ in range(LOOKS):
-        left = [process for process in left if runs(process.pid)]
-        if not left:
-            return
-        psutil.wait_procs(left, timeout=LOOK)
 
 
 def _group(pid: int) -> int | None:

@@ -72,12 +72,6 @@ class Driver:
         self.kill()
 
 
-async def own_executable() -> Path:
-    """Where Playwright's own download of Chromium would be."""
-    async with async_playwright() as playwright:
-        return Path(playwright.chromium.executable_path)
-
-
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """What asyncio prints of errors that nobody awaits; not of the calls that Playwright forgets as all is ended."""
     if not any(text in str(context.get("exception", "")) for text in _FORGOTTEN):

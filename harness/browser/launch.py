@@ -7,7 +7,7 @@ import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
@@ -24,12 +24,10 @@ from harness.browser.request import SessionRequest
 from harness.browser.session import PlaywrightSession
 from harness.browser.storage import put_databases, without_databases
 from harness.browser.tab import Tab
-from harness.browser.tls import NO_PORTS, TlsFront
-from harness.browser.warm import Warm
+from harness.browser.tls import TlsFront
 from harness.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.settings import BrowserSettings
-from harness.warm_offer import FOLDER
 
 OPEN_SECONDS = 10.0
 NOWHERE = "http://255.255.255.255:9"
@@ -60,7 +58,6 @@ class Browsers:
         settings: BrowserSettings,
         clock: Clock,
         endpoints: Endpoints | None = None,
-        project: Path | None = None,
         *,
         temp: Path,
         guard: Callable[[int], None] = lambda _: None,
@@ -70,12 +67,11 @@ class Browsers:
 
         `hosts` are the run's own maps of hosts, asked when they are needed: their browsers stay when no session lives
         in them; without any the first one that is asked for is the run's own. With `endpoints` the browsers are theirs,
-        and none is started here; else the one that is kept ready for the `project` (its folder) is taken.
+        and none is started here.
         """
         self._settings = settings
         self._local = Local(settings, temp, guard)
         self._endpoints = endpoints
-        self._warm = Warm(settings, project / FOLDER, guard) if project and not endpoints else None
         self._clock = clock
         self._temp = temp
         self._guard = guard
@@ -183,8 +179,6 @@ class Browsers:
             await self._driver.stop()
             self._driver = None
         self._closed_port.close()
-        if self._warm:
-            await self._warm.close()
 
     async def _chromium(self, wanted: SessionRequest) -> Chromium:
         if self._endpoints is None:
@@ -218,8 +212,7 @@ class Browsers:
             gone.kill()
         launched = self._running[hosts, wanted.sealed, place.name] = await self._launch(place, wanted)
         self._own_hosts = self._own_hosts or (dict(hosts),)
-        refusal = self._warm.refusal if self._warm else ""
-        self.described = f"{place.described}; {refusal}" if refusal else place.described
+        self.described = place.described
         return launched
 
     async def _live_driver(self) -> Driver:
@@ -239,23 +232,9 @@ class Browsers:
     async def _launch(self, place: Place, wanted: SessionRequest) -> Chromium:
         # The first key costs some milliseconds of imports: they pass while the driver starts.
         driver, key = await asyncio.gather(self._live_driver(), asyncio.to_thread(lambda: self._key))
-        own = not self._own_hosts or self._is_own(frozenset(wanted.hosts.items()))
-        if self._warm and own and not wanted.sealed:
-            self._warm.pass_over()
-        elif (
-            self._warm
-            and own
-            and (warm := await self._warm.browser(driver, wanted.hosts, partial(self._front, wanted)))
-        ):
-            place.described = f"Chromium {warm.browser.version}, started beforehand, {self._warm.described}"
-            return warm
-        front = self._front(wanted, key)
+        front = TlsFront(wanted.hosts, key, self._temp, wanted.tls_problem)
         try:
             return await place.start(driver, front, sealed=wanted.sealed)
         except BaseException:
             await front.close()
             raise
-
-    def _front(self, wanted: SessionRequest, key: ThrowAwayKey, ports: Mapping[str, int] = NO_PORTS) -> TlsFront:
-        """Raises OSError for a port that is taken."""
-        return TlsFront(wanted.hosts, key, self._temp, wanted.tls_problem, ports)

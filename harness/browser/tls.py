@@ -9,7 +9,6 @@ import ssl
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from urllib.parse import urlsplit
 
 from harness.browser.certificate import ThrowAwayKey
@@ -25,7 +24,6 @@ Report = Callable[[str, str], None]
 """(URL, the browser's word for the error) of a request that failed."""
 Problem = Callable[[str], TlsProblem | None]
 """Host -> what is wrong with the TLS of the connection that is now made to it."""
-NO_PORTS: Mapping[str, int] = MappingProxyType({})
 
 
 class TlsFront:
@@ -35,14 +33,8 @@ class TlsFront:
     """
 
     def __init__(
-        self,
-        hosts: Mapping[str, int],
-        key: ThrowAwayKey,
-        temp: Path,
-        problem: Problem = lambda _: None,
-        ports: Mapping[str, int] = NO_PORTS,
+        self, hosts: Mapping[str, int], key: ThrowAwayKey, temp: Path, problem: Problem = lambda _: None
     ) -> None:
-        """`ports`: host -> the port to listen on; any that is free without. Raises OSError for one that is taken."""
         self.hosts = dict(hosts)
         """Host -> its plain port."""
         self._key = key
@@ -50,7 +42,7 @@ class TlsFront:
         self._problem = problem
         self._down: set[str] = set()
         self._connections: set[asyncio.Task[None]] = set()
-        self._listeners = {host: _listener(ports.get(host, 0)) for host in hosts}
+        self._listeners = {host: _listener() for host in hosts}
         self.ports: dict[str, int] = {host: each.getsockname()[1] for host, each in self._listeners.items()}
         """Host -> its https port."""
         for host, listener in self._listeners.items():
@@ -138,13 +130,12 @@ class TlsFront:
             client.drop()
 
 
-def _listener(port: int) -> socket.socket:
+def _listener() -> socket.socket:
     # Only where the protocol is named, asyncio sets TCP_NODELAY on what is accepted: without it, 40 ms are lost.
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setblocking(False)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # of connections that have ended
-        listener.bind((ADDRESS, port))
+        listener.bind((ADDRESS, 0))
         listener.listen(BACKLOG)
     except OSError:
         listener.close()

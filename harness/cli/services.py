@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 
-from harness.cli import kept_browser
 from harness.cli.chosen_services import Chosen, chosen_services
 from harness.cli.ending import JSON_LINES, fail
 from harness.cli.service_lines import document, lines
@@ -24,7 +23,6 @@ from harness.services.persistence import Keeping, Persisted
 from harness.services.places import log_file
 from harness.services.states import State
 from harness.services.survey import Found
-from harness.warm_offer import FOLDER
 
 NOT_UP = 3
 """Exit code of `status`, as of an init script: not everything runs."""
@@ -48,10 +46,8 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
 
     Example: harness services status
     """
-    chosen = chosen_services(names, kept=True)
-    found = chosen.look()
+    found = chosen_services(names, kept=True).look()
     _tell(found, as_json)
-    _tell_browser(chosen, names, as_json)
     raise typer.Exit(0 if all(each.state is State.UP for each in found) else NOT_UP)
 
 
@@ -59,31 +55,20 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
 def start(
     names: Names = None,
     persist: Annotated[bool, typer.Option("--persist", help="Keep them when this command is over.")] = False,
-    browser: Annotated[
-        bool | None, typer.Option("--browser/--no-browser", help="With --persist: keep one ready, or not.")
-    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Start the services that do not run, and keep them: until Ctrl-C, or (--persist) until `harness services stop`.
 
     With --persist a small process stays with each of them: what dies or hangs is started again, and runs of
-    pytest reuse it. What runs already is left to whoever keeps it. Where no NAME is given, a browser is kept ready,
-    too: each run takes one that nobody has used.
+    pytest reuse it. What runs already is left to whoever keeps it.
     Exit code: 0 all are up, 1 one cannot be started, has failed for good, or is not known.
 
     Example: harness services start --persist
     """
-    if browser is not None and not persist:
-        fail("--browser and --no-browser only work together with --persist")
-    if browser and names:
-        fail("a browser is kept for all services, not for some: name none, or leave --browser out")
     chosen = chosen_services(names)
     if persist:
         _persist(chosen)
-        if browser is not False and not names:
-            kept_browser.start(chosen.root, log_file(chosen.logs, "browser"))
         _tell(chosen.look(), as_json)
-        _tell_browser(chosen, names, as_json)
     else:
         _attend(chosen, as_json)
 
@@ -100,7 +85,6 @@ def stop(names: Names = None, as_json: AsJson = False) -> None:
     """
     chosen = chosen_services(names, kept=True)
     try:
-        kept = not names and asyncio.run(kept_browser.stop(chosen.root))
         ended = asyncio.run(_stop(chosen))
     except TimeoutError as error:
         fail(str(error))
@@ -109,8 +93,6 @@ def stop(names: Names = None, as_json: AsJson = False) -> None:
         return
     for name, was in ended.items():
         typer.echo(f"{name}: {'stopped' if was else 'not started with `start --persist`, so it was not stopped'}")
-    if kept:
-        typer.echo("browser: stopped")
 
 
 @app.command()
@@ -136,13 +118,6 @@ def logs(
             _tell_line(name, line, several, as_json)
     if wait:
         asyncio.run(_follow(files, several, as_json))
-
-
-def _tell_browser(chosen: Chosen, names: Names, as_json: bool) -> None:
-    """The one that is kept beside the services, when it is about all of them."""
-    line = kept_browser.Keeper(chosen.root / FOLDER).line(log_file(chosen.logs, "browser"))
-    if line and not names and not as_json:
-        typer.echo(line)
 
 
 async def _follow(files: Mapping[str, Path], several: bool, as_json: bool) -> None:

@@ -44,7 +44,7 @@ def compile_plan(
 ) -> Plan:
     """What the engine runs. A spec may have been assigned to since it was loaded, so it is checked again.
 
-    `key` is a directory name (see `unique_keys`), for callers that run a task in several variants. `find` looks up the
+    `key` is a directory name (see `slug`), for callers that run a task in several variants. `find` looks up the
     tasks that this one names (`fallback_plan`, `repairs`); by default among the files of its folder. `agent` is who
     chooses the steps; by default the settings' agent for a task without steps. Raises SpecError.
     """

@@ -100,10 +100,6 @@ class Circuits:
         self._bound(key)
         return made
 
-    def known(self, name: str | CircuitName) -> Breaker | None:
-        """The same, where it was asked for already; nothing is made or remembered by looking."""
-        return self._breakers.get(str(name))
-
     def states(self) -> dict[str, State]:
         """Name -> state as a caller would find it now, by name; with a store, those that only others use too."""
         return {name: self.breaker(name).state for name in self._names()}
@@ -115,11 +111,6 @@ class Circuits:
             used = ", ".join(known) or "none"
             raise LookupError(f"circuit {key!r}: expected one that was used, found none of this name; used: {used}")
         self.breaker(key).reset()
-
-    def reset_all(self) -> None:
-        """Close every circuit."""
-        for name in self._names():
-            self.breaker(name).reset()
 
     def _names(self) -> list[str]:
         return sorted({*self._breakers, *(self._store.names() if self._store else ())})

@@ -21,7 +21,6 @@ from harness.services.listener import describe_listener
 from harness.services.places import RunFolder, label
 from harness.services.polling import STANDARD, Polling
 from harness.services.service import Home, Service
-from harness.services.standing import Standing
 from harness.services.states import State
 from harness.services.supervision import LOOK, Supervision
 from harness.spec.problems import nearest
@@ -129,22 +128,6 @@ class Services:
     def states(self) -> dict[str, State]:
         """Name -> what it is now, as this process sees it."""
         return {service.name: service.status.state for service in self._services}
-
-    @property
-    def standings(self) -> tuple[Standing, ...]:
-        """What is known of each, now."""
-        return tuple(
-            Standing(
-                each.name,
-                tuple(each.hosts),
-                each.status.state,
-                each.status.reason,
-                each.status.at,
-                kept.polled,
-                kept.interval,
-            )
-            for each, kept in ((each, self._kept[each.name]) for each in self._services)
-        )
 
     @property
     def started(self) -> tuple[str, ...]:

@@ -59,11 +59,9 @@ class Status:
     restarts: int = 0
     """How often it was started again after it had been up."""
     since: datetime = field(init=False)
-    at: float = field(init=False)
-    """The same on the monotonic clock."""
 
     def __post_init__(self) -> None:
-        self.since, self.at = self.clock.wall(), self.clock.now()
+        self.since = self.clock.wall()
 
     def become(self, state: State, reason: str) -> None:
         """Change, unless it is that already. What the table does not know happens all the same, and is told."""
@@ -75,5 +73,5 @@ class Status:
             self.emit(InvariantBroken("service: no way from one state to the other", snapshot))
         self.restarts += before is State.RESTARTING and state is State.UP
         self.state, self.reason = state, reason
-        self.since, self.at = self.clock.wall(), self.clock.now()
+        self.since = self.clock.wall()
         self.emit(ServiceChanged(self.service, before, state, reason))

@@ -88,16 +88,6 @@ class Supervision:
                 self._watch.get_loop().call_soon_threadsafe(self.cancel)
 
     @property
-    def polled(self) -> bool | None:
-        """Whether its health is asked from time to time; None where that is not wanted."""
-        return None if self._polling.interval == 0 else self._watch is not None and not self._watch.done()
-
-    @property
-    def interval(self) -> float:
-        """Seconds between two questions after its health."""
-        return self._polling.interval
-
-    @property
     def recovering(self) -> bool:
         """Whether somebody has noticed that it does not answer, and it is looked after now."""
         return self._recovery is not None and not self._recovery.done()

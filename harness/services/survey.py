@@ -110,16 +110,6 @@ async def _look(
     )
 
 
-def kept_hosts(services: Mapping[str, ServiceSettings], logs: Path) -> dict[str, int]:
-    """Host name, in lower case -> port, of what is kept between runs, or has a port that is always the same."""
-    found: dict[str, int] = {}
-    for name, settings in services.items():
-        held = read_held(owner_file(logs, name))
-        ports = held.ports if held and held.owner.alive else settings.declared
-        found.update({host: port for host, port in ports.items() if isinstance(port, int)})
-    return found
-
-
 def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> Found:
     """One that the settings do not know any more: as its keeper says."""
     pid = held.program.pid if held.program else None

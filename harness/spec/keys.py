@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import Counter
-from collections.abc import Iterable
 
 LONGEST = 120
 
@@ -19,13 +17,6 @@ def slug(name: str) -> str:
     if _RESERVED.fullmatch(safe):
         safe = f"_{safe}"
     return safe if safe == name else f"{safe.rstrip('_')}-{_hash(name)}"
-
-
-def unique_keys(names: Iterable[str]) -> dict[str, str]:
-    """Name -> directory name. Those that only case tells apart get a hash: some disks do not see it."""
-    slugs = {name: slug(name) for name in names}
-    taken = Counter(found.casefold() for found in slugs.values())
-    return {name: found if taken[found.casefold()] == 1 else f"{found}-{_hash(name)}" for name, found in slugs.items()}
 
 
 def _hash(name: str) -> str:

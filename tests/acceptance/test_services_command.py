@@ -50,11 +50,7 @@ class Desk:
         self.ports.append(port)
 
     def run(self, *args: str) -> Result:
-        return CliRunner().invoke(app, ["services", *args, *self.without(args)])
-
-    def without(self, args: tuple[str, ...]) -> tuple[str, ...]:
-        """These tests are about services; tests/acceptance/test_kept_browser.py is about the browser beside them."""
-        return ("--no-browser",) if "--persist" in args else ()
+        return CliRunner().invoke(app, ["services", *args])
 
     def says(self, *args: str, code: int = 0) -> str:
         result = self.run(*args)
@@ -70,7 +66,7 @@ class Desk:
         return found
 
     def process(self, *args: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", "from harness.cli import main; main()", "services", *args, *self.without(args)]
+        command = [sys.executable, "-c", "from harness.cli import main; main()", "services", *args]
         return subprocess.Popen(command, cwd=self.root, stdout=-1, stderr=-1, text=True)
 
     def left(self) -> list[str]:
@@ -356,7 +352,6 @@ def test_logs(desk: Desk, port: int) -> None:
         (SERVICE, ("logs", "x"), "no service `x` in [tool.harness.services]; there are: site"),
         (SERVICE + SERVICE.replace("{name}]", "b]"), ("start",), "host site.local is given twice"),
         (SERVICE.replace("hosts", "host"), ("stop",), "did you mean `hosts`?"),
-        (SERVICE, ("start", "--no-browser"), "--browser and --no-browser only work together with --persist"),
     ],
 )
 def test_what_cannot_be_is_one_clear_line(desk: Desk, toml: str, args: tuple[str, ...], said: str) -> None:

@@ -254,7 +254,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "history flaky": (),
     "history prune": ("--keep", "10"),
     "services status": (),
-    "services start": ("--persist", "--no-browser"),
+    "services start": ("--persist",),
     "services stop": (),
     "services logs": (),
 }

@@ -90,7 +90,7 @@ def test_states_are_as_seen_now() -> None:
     assert them.states() == {SHOP: State.HALF_OPEN}
 
 
-def test_reset_by_name_and_all() -> None:
+def test_reset_by_name() -> None:
     events: list[ResilienceEvent] = []
     them = circuits(emit=events.append)
     for name in (SHOP, "service:demo", "agent:builder"):
@@ -98,9 +98,6 @@ def test_reset_by_name_and_all() -> None:
     them.reset(SHOP)
     assert events[3:] == [CircuitChanged(SHOP, "open", "closed", "manual_reset")]
     assert them.states() == {"agent:builder": State.OPEN, SHOP: State.CLOSED, "service:demo": State.OPEN}
-    them.reset_all()
-    assert set(them.states().values()) == {State.CLOSED}
-    assert len(events) == 6
 
 
 def test_reset_of_one_that_nobody_has_used_names_those_that_were() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.spec.keys import slug, unique_keys
+from harness.spec.keys import slug
 
 NAMES = st.text(min_size=1, max_size=200)
 
@@ -32,17 +32,3 @@ def test_every_name_is_safe(name: str) -> None:
     assert not made.endswith(".")
     assert len(made) <= 130
     assert made == slug(name)
-
-
-@given(st.sets(NAMES, max_size=20))
-def test_names_stay_different_where_case_does_not_count(names: set[str]) -> None:
-    keys = unique_keys(names)
-    assert set(keys) == names
-    assert len({key.casefold() for key in keys.values()}) == len(names)
-
-
-def test_only_those_that_collide_are_changed() -> None:
-    keys = unique_keys(["Pay", "pay", "other"])
-    assert keys["other"] == "other"
-    assert keys["Pay"].startswith("Pay-")
-    assert keys["pay"].startswith("pay-")
