@@ -137,7 +137,7 @@ RULES: tuple[Rule, ...] = (
     Ran(r"harness services logs", "hosts|no log yet", ONE, folder="kept"),
     # the rest
     Ran(r"harness --version", r"harness \d"),
-    Ran(r"python -m harness\.(cli\.error_codes docs/error-codes|spec\.key_table docs/taskspec)\.md", ""),
+    Ran(r"python -m tools\.docs\.(error_codes docs/error-codes|key_table docs/taskspec)\.md", ""),
     Ran(NAMED, "Usage:", line="{text} --help"),
     Left(r"(TASKSPEC_TESTS=full )?make (run|test)", "they set up and run everything; .ci/run is these two"),
     Left(r"make (bench|soak)( .*)?", "half an hour each, on a quiet machine"),

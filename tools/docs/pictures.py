@@ -1,6 +1,6 @@
 """docs/images: the dashboard, the Allure report of a failure, and the trace viewer, of a real run.
 
-Run as `python tools/docs/pictures.py FOLDER TASK_ID docs/images`. FOLDER is a project in which that task has just
+Run as `python -m tools.docs.pictures FOLDER TASK_ID docs/images`. FOLDER is a project in which that task has just
 failed with `pytest tasks/ --alluredir allure-results`: that of docs/own-site.md, with a criterion that does not hold.
 """
 

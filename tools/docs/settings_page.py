@@ -1,6 +1,6 @@
 """docs/settings.md: every key of `[tool.harness]`, read off the models.
 
-Run as `python tools/docs/settings_page.py docs/settings.md`, in the folder of the project.
+Run as `python -m tools.docs.settings_page docs/settings.md`, in the folder of the project.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 
 from harness.pytest_plugin.options import OPTIONS
 from harness.settings import Settings
-from harness.spec.key_type import described_type
+from tools.docs.key_type import described_type
 
 HEAD = """\
 # Settings
 
-<!-- This page is generated: python tools/docs/settings_page.py docs/settings.md -->
+<!-- This page is generated: python -m tools.docs.settings_page docs/settings.md -->
 
 All settings stand in `pyproject.toml`, in the folder that pytest takes for the project's root, under `[tool.harness]`.
 A key that is not listed here is refused by its name, and so is a value of another type. Paths are relative to that

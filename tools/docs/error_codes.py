@@ -1,6 +1,6 @@
 """docs/error-codes.md, from the catalog.
 
-Run as `python -m harness.cli.error_codes docs/error-codes.md`, in the folder of the project.
+Run as `python -m tools.docs.error_codes docs/error-codes.md`, in the folder of the project.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TITLES = {
 }
 _HEAD = """# Error codes
 
-Generated from the catalog: `python -m harness.cli.error_codes docs/error-codes.md`. `harness explain CODE` says the
+Generated from the catalog: `python -m tools.docs.error_codes docs/error-codes.md`. `harness explain CODE` says the
 same.
 
 A report's `error_type` is one of the 14 values of specs/003 3.1; where none fits it is `unknown`, and `code` tells. The

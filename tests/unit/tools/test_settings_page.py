@@ -8,13 +8,13 @@ from harness.pytest_plugin.options import OPTIONS
 from harness.settings import Settings
 from tools.docs.settings_page import TABLES, page
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = page()
 
 
 def test_the_page_is_that_of_the_models() -> None:
     written = (ROOT / "docs" / "settings.md").read_text("utf-8")
-    assert written == PAGE, "run `python tools/docs/settings_page.py docs/settings.md`"
+    assert written == PAGE, "run `python -m tools.docs.settings_page docs/settings.md`"
 
 
 def test_each_key_of_each_table_has_a_row_and_a_meaning() -> None:

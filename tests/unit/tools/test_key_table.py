@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from harness.spec.key_table import BEGIN, END, TESTS, UNITS, Key, main, rendered, sections, updated
-from harness.spec.key_type import described_type
 from harness.spec.parts import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding
 from harness.spec.task import TaskSpec
 from harness.spec.vocabulary import ACTS, FAULTS, RULES
+from tools.docs.key_table import BEGIN, END, TESTS, UNITS, Key, main, rendered, sections, updated
+from tools.docs.key_type import described_type
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = ROOT / "docs" / "taskspec.md"
@@ -90,7 +90,7 @@ def test_the_document_has_the_table_of_the_models(tmp_path: Path) -> None:
     copy = tmp_path / "taskspec.md"
     copy.write_bytes(DOCUMENT.read_bytes())
     main(copy, ROOT / TESTS)
-    command = "run `python -m harness.spec.key_table docs/taskspec.md`"
+    command = "run `python -m tools.docs.key_table docs/taskspec.md`"
     assert copy.read_text("utf-8") == DOCUMENT.read_text("utf-8"), command
 
 

@@ -12,10 +12,10 @@ from pydantic import TypeAdapter
 
 import harness
 from harness.cli.code_facts import examples, excerpt, facts, treatment
-from harness.cli.error_codes import document
 from harness.failure import CATALOG, Row
 from harness.recovery import Rulebook
 from harness.spec.steps import Step
+from tools.docs.error_codes import document
 
 PACKAGE = Path(harness.__file__).parent
 ROOT = PACKAGE.parent
@@ -32,7 +32,7 @@ def named(folder: Path) -> frozenset[str]:
 
 
 def test_the_document_is_what_the_catalog_says() -> None:
-    command = "run `python -m harness.cli.error_codes docs/error-codes.md`"
+    command = "run `python -m tools.docs.error_codes docs/error-codes.md`"
     assert DOCUMENT.read_text("utf-8") == document(), command
 
 

@@ -1,6 +1,6 @@
 """The table of all keys of a task's file, for docs/taskspec.md: read off the models' JSON Schema.
 
-Run as `python -m harness.spec.key_table docs/taskspec.md`, in the folder of the project.
+Run as `python -m tools.docs.key_table docs/taskspec.md`, in the folder of the project.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any
 
 from harness.recovery import Rule
 from harness.spec.faults import FaultBase, RequestFault, StepFault
-from harness.spec.key_type import described_type
 from harness.spec.step import StepBase
 from harness.spec.task import TaskSpec
+from tools.docs.key_type import described_type
 
 BEGIN, END = "<!-- keys: begin (generated) -->", "<!-- keys: end -->"
 TESTS = Path("tests/unit/spec/key_tests.json")

@@ -1,6 +1,6 @@
 """The table of all kinds of faults, for docs/faults.md: read off the models.
 
-Run as `python -m harness.spec.fault_table docs/faults.md`, in the folder of the project.
+Run as `python -m tools.docs.fault_table docs/faults.md`, in the folder of the project.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.spec.fault_plan_file import load_fault_plan
-from harness.spec.fault_table import rendered, updated
 from harness.spec.vocabulary import FAULTS
+from tools.docs.fault_table import rendered, updated
 
 ROOT = Path(__file__).parents[3]
 DOCUMENT = ROOT / "docs" / "faults.md"
@@ -16,7 +16,7 @@ DOCUMENT = ROOT / "docs" / "faults.md"
 
 def test_the_document_is_up_to_date() -> None:
     document = DOCUMENT.read_text("utf-8")
-    assert updated(document) == document, "python -m harness.spec.fault_table docs/faults.md"
+    assert updated(document) == document, "python -m tools.docs.fault_table docs/faults.md"
 
 
 def test_every_kind_has_a_line() -> None:
