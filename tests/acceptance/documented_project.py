@@ -58,8 +58,6 @@ def _write_shop(shop: Path) -> None:
     (shop / "docs").mkdir()
     for page in ("taskspec", "error-codes"):
         shutil.copy(ROOT / "docs" / f"{page}.md", shop / "docs")
-    (shop / "tests" / "unit" / "spec").mkdir(parents=True)
-    shutil.copy(ROOT / "tests" / "unit" / "spec" / "key_tests.json", shop / "tests" / "unit" / "spec")
 
 
 def _task(folder: Path, task_id: str, **spec: Any) -> None:

@@ -20,8 +20,6 @@ from harness.spec.task import TaskSpec
 from tools.docs.key_type import described_type
 
 BEGIN, END = "<!-- keys: begin (generated) -->", "<!-- keys: end -->"
-TESTS = Path("tests/unit/spec/key_tests.json")
-"""Key -> the test that fails when it stops acting; of the project's folder."""
 UNITS = (
     *("seconds", "milliseconds", "pixels", "factor", "share", "weight", "plain number", "rank", "HTTP status"),
     *("attempts", "steps", "requests", "connections", "bytes", "occasions", "step number", "place in the list"),
@@ -29,7 +27,7 @@ UNITS = (
 _UNIT = re.compile(rf", (?:in|as a number of|as an?) (?P<unit>{'|'.join(UNITS)})\.$")
 """How the description of a number ends."""
 _OPTION = "#/$defs/Option"
-_HEAD = "| key | type | unit | default | meaning | test |\n|---|---|---|---|---|---|"
+_HEAD = "| key | type | unit | default | meaning |\n|---|---|---|---|---|"
 
 Schema = Mapping[str, Any]
 
@@ -158,26 +156,20 @@ def _variants(union: Schema, definitions: Schema) -> dict[str, Schema]:
     return {names[each["$ref"]]: _definition(each["$ref"], definitions) for each in union["oneOf"]}
 
 
-def rendered(found: Iterable[Section], tests: Mapping[str, str]) -> str:
-    """As Markdown. `tests`: key -> pytest node id."""
+def rendered(found: Iterable[Section]) -> str:
+    """As Markdown."""
     return "\n\n".join(
-        f"### {each.title}\n\n{_HEAD}\n" + "\n".join(_row(key, each.prefix, tests) for key in each.keys)
-        for each in found
+        f"### {each.title}\n\n{_HEAD}\n" + "\n".join(_row(key, each.prefix) for key in each.keys) for each in found
     )
 
 
-def _row(key: Key, prefix: str, tests: Mapping[str, str]) -> str:
+def _row(key: Key, prefix: str) -> str:
     shown = key.path.removeprefix(prefix).removeprefix(": ")
     tag = re.fullmatch(r"\[(\w+)\](.*)", shown)
     shown = tag[1] + tag[2] if tag else shown or key.path.rpartition(".")[2]
     name = f"**`{shown}`**" if not key.type else f"`{shown}`"
-    cells = (name, key.type, key.unit, key.default, key.meaning, _link(tests[key.path]))
+    cells = (name, key.type, key.unit, key.default, key.meaning)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _link(test: str) -> str:
-    path, _, name = test.partition("::")
-    return f"[{name.removeprefix('test_')}](../{path})"
 
 
 def updated(document: str, table: str) -> str:
@@ -189,11 +181,6 @@ def updated(document: str, table: str) -> str:
     return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
 
 
-def main(path: Path, tests: Path = TESTS) -> None:
-    """Write the table into a document."""
-    table = rendered(sections(), json.loads(tests.read_text("utf-8")))
-    path.write_text(updated(path.read_text("utf-8"), table), "utf-8")
-
-
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:3]))
+    _path = Path(sys.argv[1])
+    _path.write_text(updated(_path.read_text("utf-8"), rendered(sections())), "utf-8")

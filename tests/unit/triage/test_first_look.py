@@ -52,10 +52,10 @@ def test_a_failed_criterion_is_looked_at_where_it_reads(message: str, file: str)
         assert look(Trouble("T", code, message, artifacts="errors/T"), *ALL) == str(Path("errors/T", file))
 
 
-@pytest.mark.parametrize("code", CATALOG)
-def test_every_code_has_one(code: str) -> None:
-    assert look(Trouble("T", code, "m", artifacts="errors/T", source="tasks/t.task.yaml"), *ALL)
-    assert look(Trouble("T", code, "m"))
+def test_every_code_has_one() -> None:
+    full = (Trouble("T", code, "m", artifacts="errors/T", source="tasks/t.task.yaml") for code in CATALOG)
+    assert [each.code for each in full if not look(each, *ALL)] == []
+    assert [code for code in CATALOG if not look(Trouble("T", code, "m"))] == []
 
 
 def test_what_is_not_there_is_not_pointed_at() -> None:
