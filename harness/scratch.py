@@ -1,4 +1,4 @@
-"""The temporary folder of a process; what killed processes left behind is cleared up by a janitor, or swept."""
+"""The temporary folder of a process; what killed processes left behind is cleared up by a reaper, or swept."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from pathlib import Path
 
 import psutil
 
-from harness import janitor
+from harness import reaper
 from harness.resilience import Clock
 
 PREFIX = "taskspec"
 YOUNGEST = timedelta(minutes=1)
 """A folder this young is left alone, whoever made it."""
 JANITOR_SECONDS = 2.0
-"""How long the end of the harness may wait for its janitor's."""
+"""How long the end of the harness may wait for its reaper's."""
 
 
 class Scratch:
-    """The temporary folder of this process, with a janitor for the case that it is killed.
+    """The temporary folder of this process, with a reaper for the case that it is killed.
 
-    The janitor then ends the programs it was told of, and removes this folder and `workspace`.
+    The reaper then ends the programs it was told of, and removes this folder and `workspace`.
     """
 
     def __init__(self, clock: Clock, workspace: Path) -> None:
@@ -36,8 +36,8 @@ class Scratch:
         # A process may end without `close`: the folder goes all the same, without a warning that it was forgotten.
         self._remove = weakref.finalize(self, self._folder.cleanup)
         self.path = Path(self._folder.name)
-        self._janitor = subprocess.Popen(
-            [sys.executable, "-I", "-S", janitor.__file__, str(os.getpid()), self.path, workspace],
+        self._reaper = subprocess.Popen(
+            [sys.executable, "-I", "-S", reaper.__file__, str(os.getpid()), self.path, workspace],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -48,17 +48,17 @@ class Scratch:
 
     def guard(self, pid: int) -> None:
         """A program that is not to outlive this process."""
-        assert self._janitor.stdin is not None
-        with contextlib.suppress(OSError):  # the janitor was killed: the next start sweeps
-            self._janitor.stdin.write(f"{pid}\n".encode())
+        assert self._reaper.stdin is not None
+        with contextlib.suppress(OSError):  # the reaper was killed: the next start sweeps
+            self._reaper.stdin.write(f"{pid}\n".encode())
 
     def close(self) -> None:
-        """Remove the folder; the janitor has no more to do."""
-        assert self._janitor.stdin is not None
+        """Remove the folder; the reaper has no more to do."""
+        assert self._reaper.stdin is not None
         self._remove()
-        self._janitor.stdin.close()
+        self._reaper.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._janitor.wait(JANITOR_SECONDS)
+            self._reaper.wait(JANITOR_SECONDS)
 
 
 def temporary_folder(clock: Clock) -> tempfile.TemporaryDirectory[str]:

@@ -79,7 +79,7 @@ class Signals:
                 self._bell.get(timeout=self._bound)
             return
         self._say(GIVEN_UP)
-        os._exit(pytest.ExitCode.INTERRUPTED)  # the janitor ends what this process has started
+        os._exit(pytest.ExitCode.INTERRUPTED)  # the reaper ends what this process has started
 
     def _say(self, text: str) -> None:
         if self._terminal is not None:

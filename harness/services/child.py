@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 
 from harness.resilience import Clock, Deadline
-from harness.services import leash
+from harness.services import watchdog
 from harness.services.group import gone, members
 
 GRACE = 3.0
@@ -36,17 +36,17 @@ class Program:
 
 
 class Child:
-    """A command under its leash, in a process group of its own. `pid` is the leash's, and the group's id."""
+    """A command under its watchdog, in a process group of its own. `pid` is the watchdog's, and the group's id."""
 
     def __init__(self, program: Program, log: Path, told: Path, clock: Clock) -> None:
-        """Start it; raises OSError when its log or its folder cannot be used. `told`: see the leash."""
+        """Start it; raises OSError when its log or its folder cannot be used. `told`: see the watchdog."""
         log.parent.mkdir(parents=True, exist_ok=True)
         self.log = log
         self._clock = clock
         with log.open("ab") as output:
             self._log_start = output.tell()
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", leash.__file__, str(os.getpid()), str(told), *program.command],
+                [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(told), *program.command],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -74,10 +74,10 @@ class Child:
             self._signal(signal.SIGTERM)
             await self.wait(GRACE)
         self._signal(signal.SIGKILL)
-        # Nobody joins a group that was killed; and its id is ours until the leash is reaped.
+        # Nobody joins a group that was killed; and its id is ours until the watchdog is reaped.
         left = members(self.pid) if self._process.returncode is None else ()
         await self._until(lambda: self._process.poll() is not None, KILLED_WITHIN)
-        await gone(left, self._clock, KILLED_WITHIN)  # the leash may be over before its command is
+        await gone(left, self._clock, KILLED_WITHIN)  # the watchdog may be over before its command is
         return self._sweep()
 
     def kill(self) -> None:
@@ -117,7 +117,7 @@ class Child:
                 os.killpg(self.pid, number)
 
     def _sweep(self) -> int | None:
-        """Reap it. The pipe is closed last: its end is what the leash takes for the harness's death."""
+        """Reap it. The pipe is closed last: its end is what the watchdog takes for the harness's death."""
         code = self._process.poll()
         if self._process.stdin is not None:
             self._process.stdin.close()

@@ -9,7 +9,7 @@ import signal
 import psutil
 
 from harness.resilience import Clock
-from harness.services import leash
+from harness.services import watchdog
 from harness.services.group import gone, signal_all
 from harness.services.listener import listening_pid
 
@@ -19,8 +19,8 @@ KILLED_WITHIN = 2.0
 """Seconds a SIGKILLed process may take to be gone."""
 
 
-def leash_behind(port: int) -> int | None:
-    """The leash of what listens on the port, held by this process or by the one that has started it; else None.
+def watchdog_behind(port: int) -> int | None:
+    """The watchdog of what listens on the port, held by this process or by the one that has started it; else None.
 
     Under xdist the second is the controller, which owns the services.
     """
@@ -34,17 +34,17 @@ def leash_behind(port: int) -> int | None:
 
 
 def _of_this_run(process: psutil.Process) -> bool:
-    return leash.__file__ in process.cmdline() and process.ppid() in (os.getpid(), os.getppid())
+    return watchdog.__file__ in process.cmdline() and process.ppid() in (os.getpid(), os.getppid())
 
 
 async def end(pid: int, clock: Clock, *, orderly: bool) -> None:
-    """End everything below the leash `pid`, and wait for that; `orderly`: SIGTERM, and SIGKILL only to what stays."""
+    """End all below the watchdog `pid`, and wait for that; `orderly`: SIGTERM, and SIGKILL only to what stays."""
     with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
-        leashed = psutil.Process(pid)
-        processes = leashed.children(recursive=True)
+        watched = psutil.Process(pid)
+        processes = watched.children(recursive=True)
         os.kill(pid, signal.SIGUSR1)
-        # The leash ends when its command is reaped, threads and all: until then the ports may be held.
-        all_of_it = (leashed, *processes)
+        # The watchdog ends when its command is reaped, threads and all: until then the ports may be held.
+        all_of_it = (watched, *processes)
         if orderly:
             signal_all(processes, signal.SIGTERM)
             await gone(all_of_it, clock, GRACE)

@@ -13,7 +13,7 @@ from harness.services.health import WAITS, Answer, Health
 from harness.services.listener import describe_listener
 
 INTENDED = -signal.SIGUSR1
-"""How a leash ends whose command was ended on purpose."""
+"""How a watchdog ends whose command was ended on purpose."""
 
 
 class Occupied(Failed):

@@ -1,7 +1,7 @@
 """Keeps one service running until it is told to stop: `python -m harness.services.keeper <project> <service>`.
 
 What `harness services start --persist` leaves running. It looks after its service as a run does, and ends with it when
-it gets SIGTERM or SIGINT, or when the service has failed for good. When it is killed, the leash ends the service.
+it gets SIGTERM or SIGINT, or when the service has failed for good. When it is killed, the watchdog ends the service.
 """
 
 from __future__ import annotations

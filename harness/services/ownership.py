@@ -21,7 +21,7 @@ class Held:
 
     owner: Identity
     program: Identity | None
-    """The leash of what runs."""
+    """The watchdog of what runs."""
     state: State
     since: str
     """ISO 8601, since when it is in this state."""

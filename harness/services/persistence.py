@@ -22,7 +22,7 @@ from harness.services.states import State
 ENDED_WITHIN = GRACE + KILLED_WITHIN + 2.0
 """Seconds that a keeper may take to end its service and itself."""
 WITHDRAWN_WITHIN = GRACE + 2.0
-"""Seconds that a leash takes when its keeper was killed."""
+"""Seconds that a watchdog takes when its keeper was killed."""
 
 
 class Keeping:
@@ -107,7 +107,7 @@ class Persisted:
         return alive
 
     async def _program_gone(self, held: Held) -> bool:
-        """Its leash ends it when the keeper was killed."""
+        """Its watchdog ends it when the keeper was killed."""
         if held.program is None or await self._gone(held.program, WITHDRAWN_WITHIN):
             return True
         if held.program.alive:

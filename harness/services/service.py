@@ -129,12 +129,12 @@ class Service:
         return held.since if held else None
 
     @property
-    def leash(self) -> int | None:
+    def watchdog(self) -> int | None:
         """The pid over what was started here; None when nothing runs."""
         return None if self._child is None or self._child.ended() else self._child.pid
 
     @property
-    def kept_leash(self) -> int | None:
+    def kept_watchdog(self) -> int | None:
         """The pid over what the project keeps between runs; None when nothing runs."""
         held = self._ownership.elsewhere()
         return held.program.pid if held and held.program and held.program.alive else None
@@ -164,7 +164,7 @@ class Service:
         self.status.become(state, reason)
         if self._child is not None or self._ownership.mine:
             facts = {"state": state, "since": self.status.since.isoformat(), "restarts": self.status.restarts}
-            self._ownership.tell(facts, self.leash, self.hosts, failure)
+            self._ownership.tell(facts, self.watchdog, self.hosts, failure)
 
     async def ask(self, http: httpx2.AsyncClient, within: float = PROBE_TIMEOUT) -> Answer:
         """Its health, now."""

@@ -15,7 +15,7 @@ from harness.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, nobody
 from harness.service_settings import AUTO, ServiceSettings
-from harness.services.demise import end, leash_behind
+from harness.services.demise import end, watchdog_behind
 from harness.services.health import ADDRESS, client
 from harness.services.listener import describe_listener
 from harness.services.places import RunFolder, label
@@ -32,7 +32,7 @@ class Services:
     A service with `instances = N` is there N times: `shop`, `shop[2]`, ... Tasks run in slots, counted from 0: those in
     slot 0 see `shop`, those in slot 1 `shop[2]`; a service without instances is shared by all slots.
     Raises ValueError for a host or a port that is given twice, and for numbers of instances that do not agree. What it
-    starts ends with this process, however that ends: by `stop`, by `kill`, or because the leash sees it die.
+    starts ends with this process, however that ends: by `stop`, by `kill`, or because the watchdog sees it die.
     """
 
     def __init__(
@@ -223,7 +223,7 @@ class Services:
 
     async def _end(self, service: Service, *, orderly: bool, whoever: bool = False) -> None:
         """`whoever`: also one that is kept for the project between runs."""
-        pid = await self._leash(service) or (service.kept_leash if whoever else None)
+        pid = await self._watchdog(service) or (service.kept_watchdog if whoever else None)
         if pid is None:
             owner = await asyncio.to_thread(describe_listener, service.port)
             message = (
@@ -282,15 +282,15 @@ class Services:
         if failure := self._kept[service.name].failure or service.told():
             raise Failed(failure)
 
-    async def _leash(self, service: Service) -> int | None:
-        """The leash of what listens now; None when that is somebody else's. It may just be dying of another kill."""
+    async def _watchdog(self, service: Service) -> int | None:
+        """The watchdog of what listens now; None when that is somebody else's. It may just be dying of another kill."""
         deadline = Deadline.after(service.patience, self._clock.now())
         while True:
             await self._listening(service)
-            pid = service.leash or await asyncio.to_thread(leash_behind, service.port)
+            pid = service.watchdog or await asyncio.to_thread(watchdog_behind, service.port)
             stands = pid is not None or await _listens(service.port)
             if stands or not deadline.allows(LOOK, self._clock.now()):
-                return pid or await asyncio.to_thread(leash_behind, service.port)
+                return pid or await asyncio.to_thread(watchdog_behind, service.port)
             await self._clock.sleep(LOOK)
 
     async def _listening(self, service: Service) -> None:

@@ -134,10 +134,10 @@ class Supervision:
         """Whether it does not answer in the end. One of ours that hangs is ended, and started again."""
         if answer.health is Health.ABSENT:
             return await self._recovered_not(self._recover)
-        asked = self._service.leash
+        asked = self._service.watchdog
         if await self._answers(http):
             return False
-        if asked is None or asked != self._service.leash:  # not ours to end, or not what was asked
+        if asked is None or asked != self._service.watchdog:  # not ours to end, or not what was asked
             return not self._service.ours
         return await self._recovered_not(self._replace)
 

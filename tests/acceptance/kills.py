@@ -212,8 +212,8 @@ def driver_stopped(kills: Kills, world: str) -> None:
 
 
 def site_killed(kills: Kills, world: str) -> None:
-    """The process that serves all hosts, which the harness has started; below its leash."""
-    for leash in psutil.Process().children():
-        if "harness.demo" in words(leash):
-            for site in leash.children():
+    """The process that serves all hosts, which the harness has started; below its watchdog."""
+    for watchdog in psutil.Process().children():
+        if "harness.demo" in words(watchdog):
+            for site in watchdog.children():
                 site.kill()

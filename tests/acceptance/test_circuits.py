@@ -89,9 +89,9 @@ def test_a_site_that_dies_for_five_seconds_fails_none_of_twenty_tasks(tmp_path: 
 
 def _kill_the_sites() -> None:
     """Those of this test: the others live on."""
-    for leash in psutil.Process().children():
-        if "slow.py" in words(leash):
-            for site in leash.children():
+    for watchdog in psutil.Process().children():
+        if "slow.py" in words(watchdog):
+            for site in watchdog.children():
                 site.kill()
 
 

@@ -256,7 +256,7 @@ def test_after_a_kill(long: Run, kill: Callable[[int, int], None]) -> None:
 
 
 def test_after_a_kill_while_browser_and_driver_are_stopped(long: Run) -> None:
-    """Nothing ends by itself: the janitor ends it."""
+    """Nothing ends by itself: the reaper ends it."""
     long.start()
     long.in_a_step()
     for process in long.root_process.children(recursive=True):

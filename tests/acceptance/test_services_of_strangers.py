@@ -50,7 +50,7 @@ def lost(request, taskspec_services):
     for each in psutil.process_iter():
         try:
             line = " ".join(each.cmdline())
-            if f"--port {port}" in line and "leash.py" not in line:
+            if f"--port {port}" in line and "watchdog.py" not in line:
                 os.kill(each.pid, signal.SIGKILL)
                 each.wait(20)
         except psutil.Error:
@@ -171,7 +171,7 @@ def site(folder):
     for each in psutil.process_iter():
         try:
             words = each.cmdline()
-            if "--port" in words and any(word.startswith(folder) for word in words) and "leash.py" not in str(words):
+            if "--port" in words and any(word.startswith(folder) for word in words) and "watchdog.py" not in str(words):
                 return each, words[words.index("--port") + 1]
         except psutil.Error:
             pass

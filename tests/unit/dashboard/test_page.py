@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from harness.dashboard import plots
+from harness.dashboard.plots import breakdown, durations, outcomes, recoveries
 from harness.dashboard.text import amount, duration, visible, with_code
 from harness.dashboard.view import Rate
 from tests.unit.dashboard.pages import EVIL, hostile_run, page_of, trend
@@ -94,23 +94,23 @@ def test_a_thousand_tasks_are_a_small_file() -> None:
 
 
 def test_a_plot_has_no_script_no_style_and_no_comment() -> None:
-    drawn = str(plots.outcomes(trend()))
+    drawn = str(outcomes(trend()))
     assert not re.search(r"<script|<style|<!--|<desc|style=", drawn)
     assert 'role="img" aria-label="Tasks passed, failed and skipped in each run"' in drawn
     assert "<title>11-12 09:00:00: 5</title>" in drawn
 
 
 def test_a_trend_names_the_last_run() -> None:
-    assert ">11-12 09:00</text>" in str(plots.durations(trend()[::-1]))
+    assert ">11-12 09:00</text>" in str(durations(trend()[::-1]))
 
 
 def test_plots_of_nothing_are_nothing() -> None:
-    assert str(plots.outcomes(())) == str(plots.breakdown({})) == str(plots.recoveries([])) == ""
+    assert str(outcomes(())) == str(breakdown({})) == str(recoveries([])) == ""
 
 
 @pytest.mark.parametrize("name", [EVIL, "\ud800", "\x00"])
 def test_a_plot_takes_any_name(name: str) -> None:
-    drawn = str(plots.recoveries([Rate(name=name, tried=1, worked=1, rate=1)]))
+    drawn = str(recoveries([Rate(name=name, tried=1, worked=1, rate=1)]))
     assert "<img" not in drawn
     drawn.encode()
 

@@ -108,7 +108,7 @@ def listens(port: int) -> bool:
 
 
 def sites(port: int) -> list[psutil.Process]:
-    """The program itself; no leash, and nobody else who names it."""
+    """The program itself; no watchdog, and nobody else who names it."""
     found = []
     for each in programs(port):
         with contextlib.suppress(psutil.Error):

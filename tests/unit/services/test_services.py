@@ -202,7 +202,7 @@ def test_two_harnesses_at_once_share_one_service(make: Make, port: int) -> None:
         await asyncio.gather(quick.start(), slow.start())
         states = sorted(line.split()[1].rstrip(",") for line in (*quick.status(), *slow.status()))
         assert states == ["reused", "started"]
-        assert len([p for p in programs(port) if "leash.py" not in " ".join(p.cmdline())]) == 1
+        assert len([p for p in programs(port) if "watchdog.py" not in " ".join(p.cmdline())]) == 1
         loser = quick if "reused" in quick.status()[0] else slow
         await loser.stop()
         assert listens(port)
@@ -222,7 +222,7 @@ def test_start_again_revives_what_has_ended(make: Make, port: int) -> None:
         await services.start()
         assert services.status() == first
         for process in programs(port):
-            if "leash.py" not in " ".join(process.cmdline()):
+            if "watchdog.py" not in " ".join(process.cmdline()):
                 process.kill()
                 assert await asyncio.to_thread(eventually, lambda pid=process.pid: not psutil.pid_exists(pid))
         await services.start()

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import janitor
+from harness import reaper
 from harness.resilience import SystemClock
 from harness.scratch import Scratch
 
@@ -28,7 +28,7 @@ scratch = Scratch(SystemClock(), workspace)
 stopped = subprocess.Popen(["sleep", "60"], start_new_session=True)
 scratch.guard(stopped.pid)
 os.kill(stopped.pid, 19)
-print(scratch.path, stopped.pid, scratch._janitor.pid, flush=True)
+print(scratch.path, stopped.pid, scratch._reaper.pid, flush=True)
 if "forked" in sys.argv:
     os.fork()
 time.sleep(60)
@@ -44,7 +44,7 @@ def eventually(holds: Callable[[], bool]) -> bool:
 
 
 def runs(pid: int) -> bool:
-    return bool(janitor._birth(pid))
+    return bool(reaper._birth(pid))
 
 
 def ignores(pid: int, number: int) -> bool:
@@ -55,7 +55,7 @@ def ignores(pid: int, number: int) -> bool:
 
 @pytest.mark.parametrize("forked", [[], ["forked"]])
 def test_after_a_kill_programs_and_folders_are_gone(tmp_path: Path, forked: list[str]) -> None:
-    """Also when a fork of the harness still holds the pipe, and when somebody has tried to end the janitor."""
+    """Also when a fork of the harness still holds the pipe, and when somebody has tried to end the reaper."""
     workspace = tmp_path / ".tmp" / "1-run"
     process = subprocess.Popen(
         [sys.executable, "-c", HARNESS, str(workspace), *forked],
@@ -87,7 +87,7 @@ def test_with_the_harness_s_own_end_it_has_nothing_to_do(tmp_path: Path) -> None
     program.wait()
     scratch.close()
     assert not scratch.path.exists()
-    assert scratch._janitor.returncode == 0
+    assert scratch._reaper.returncode == 0
 
 
 def test_a_folder_with_the_workspaces_of_others_stays(tmp_path: Path) -> None:
@@ -97,10 +97,10 @@ def test_a_folder_with_the_workspaces_of_others_stays(tmp_path: Path) -> None:
     assert other.is_dir()
 
 
-def test_a_harness_whose_janitor_was_killed_goes_on(tmp_path: Path) -> None:
+def test_a_harness_whose_reaper_was_killed_goes_on(tmp_path: Path) -> None:
     scratch = Scratch(SystemClock(), tmp_path)
-    scratch._janitor.kill()
-    scratch._janitor.wait()
+    scratch._reaper.kill()
+    scratch._reaper.wait()
     scratch.guard(1)
     scratch.close()
     assert not scratch.path.exists()
@@ -109,9 +109,9 @@ def test_a_harness_whose_janitor_was_killed_goes_on(tmp_path: Path) -> None:
 def test_a_program_that_has_the_pid_of_an_earlier_one_is_left_alone() -> None:
     program = subprocess.Popen(["sleep", "60"], start_new_session=True)
     try:
-        janitor._end(program.pid, "another birth")
+        reaper._end(program.pid, "another birth")
         assert runs(program.pid)
-        janitor._end(program.pid, janitor._birth(program.pid))
+        reaper._end(program.pid, reaper._birth(program.pid))
         assert eventually(lambda: not runs(program.pid))
     finally:
         program.kill()
@@ -125,13 +125,13 @@ PARENT = "import subprocess; subprocess.Popen(['sleep', '60']); print(1, flush=T
 def test_all_that_runs_below_a_program_is_ended(monkeypatch: pytest.MonkeyPatch, files: bool) -> None:
     """By the files of /proc, and by `ps` where there are none."""
     if not files:
-        monkeypatch.setattr(janitor, "PROCESSES", Path("/nonexistent"))
+        monkeypatch.setattr(reaper, "PROCESSES", Path("/nonexistent"))
     program = subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert program.stdout is not None
     program.stdout.readline()
-    tree = janitor._tree(program.pid)
+    tree = reaper._tree(program.pid)
     assert tree == [program.pid, *(child.pid for child in psutil.Process(program.pid).children())]
     assert len(tree) == 2
-    janitor._end(program.pid, janitor._birth(program.pid))
+    reaper._end(program.pid, reaper._birth(program.pid))
     program.wait()
     assert eventually(lambda: not any(map(psutil.pid_exists, tree)))

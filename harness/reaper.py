@@ -1,4 +1,4 @@
-"""Clears up behind a harness that was killed: `python -I -S janitor.py <harness pid> <scratch> <workspace>`.
+"""Clears up behind a harness that was killed: `python -I -S reaper.py <harness pid> <scratch> <workspace>`.
 
 Standard input is a pipe whose other end only the harness holds; on it come the pids of the programs that it starts, a
 line each. When the pipe ends, or the parent is no longer the harness, what these programs left running is ended, and

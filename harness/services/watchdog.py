@@ -1,11 +1,11 @@
-"""Runs a command that must not outlive the harness: `python -I -S leash.py <harness pid> <file> <command> ...`.
+"""Runs a command that must not outlive the harness: `python -I -S watchdog.py <harness pid> <file> <command> ...`.
 
 Standard input is a pipe whose other end only the harness holds. When the pipe ends, or the parent is no longer the
 harness, the whole process group is ended, and the file in which the harness told of itself is removed. Started as a
 file and without `site`, so that it costs milliseconds.
 
-Whoever ends the command on purpose sends SIGUSR1 to the leash first. The leash then ends by that signal itself, which
-no command can imitate, and so tells the harness that this was no crash.
+Whoever ends the command on purpose sends SIGUSR1 to the watchdog first. The watchdog then ends by that signal itself,
+which no command can imitate, and so tells the harness that this was no crash.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CANNOT_START = 127
 
 def main(arguments: list[str]) -> int:
     """Run the command to its end; return its exit code, as a shell would."""
-    # A handler, unlike SIG_IGN, is not inherited by the command: it gets the group's SIGTERM, the leash waits for it.
+    # Unlike SIG_IGN, a handler is not inherited by the command: it gets the group's SIGTERM, the watchdog waits for it.
     signal.signal(signal.SIGTERM, lambda _number, _frame: None)
     intended = threading.Event()
     signal.signal(signal.SIGUSR1, lambda _number, _frame: intended.set())
