@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from harness.diagnosis import error_report
-from harness.engine.closing import not_kept
 from harness.failure import Failure
 from harness.plan import Plan
 from harness.ports import Evidence, Item, Snapshot
@@ -67,5 +66,7 @@ def unrun(state: State, plan: Plan, failure: Failure, missed: str = "it did not 
     try:
         kept = archive.keep(plan, result, report, Evidence(archive.scratch(plan), items), Snapshot(why=missed))
     except OSError as error:
+        from harness.engine.closing import not_kept  # the engine is loaded with the first task that runs
+
         return not_kept(result, error)
     return replace(result, artifacts=kept)
