@@ -15,12 +15,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from harness.resilience.blocking import blocking
-from harness.resilience.breaker import Breaker
-from harness.resilience.call import Call, compose
+from harness.resilience.breaker import Breaker, Call, compose, guard
 from harness.resilience.clock import SystemClock
 from harness.resilience.escalate import escalate
 from harness.resilience.fallback import fallback
-from harness.resilience.guard import guard
 from harness.resilience.limit import limit
 from harness.resilience.retry import retry
 

@@ -19,7 +19,8 @@ from harness.record import TaskResult
 from harness.settings import Settings, load_settings
 from harness.spec.defaults import Defaults
 from harness.spec.faults import FaultBase
-from harness.spec.load import Loaded, find_tasks, load_file
+from harness.spec.load import find_tasks, load_file
+from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.task import TaskSpec

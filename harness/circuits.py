@@ -11,8 +11,7 @@ from urllib.parse import urljoin, urlsplit
 from harness.compile.rules import recovers
 from harness.plan import Plan
 from harness.resilience import Clock
-from harness.resilience.breaker import Breaker
-from harness.resilience.breaker_state import BreakerSettings
+from harness.resilience.breaker import Breaker, BreakerSettings
 from harness.resilience.circuit_store import CircuitStore, CircuitStoreError
 from harness.resilience.circuits import CircuitName, Circuits, Scope
 from harness.resilience.events import Emit

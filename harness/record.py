@@ -11,9 +11,10 @@ from typing import Any
 from harness.failure import Effect, Failure, Family, Outcome, Passed
 from harness.recovery import Remedy
 from harness.report import ErrorReport
+from harness.spec.element_acts import Type
 from harness.spec.faults import Fault
 from harness.spec.parts import FinalState
-from harness.spec.steps import Step, Type
+from harness.spec.steps import Step
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that ask for something, and by HTTP's rules change nothing."""

@@ -12,8 +12,10 @@ from harness.plan import Plan
 from harness.ports import Observation, Observe
 from harness.record import History
 from harness.resilience import SystemClock
+from harness.spec.element_acts import Check, Click, Option, Select, Type, Uncheck
 from harness.spec.hosts import names
-from harness.spec.steps import Check, Click, Open, Option, Select, Step, Type, Uncheck
+from harness.spec.page_acts import Open
+from harness.spec.steps import Step
 
 CLOCK = SystemClock()
 LOOKS = 10

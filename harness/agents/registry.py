@@ -13,9 +13,7 @@ from harness.failure import Failed, Failure
 from harness.plan import Plan
 from harness.ports import Observe
 from harness.record import History
-from harness.resilience.breaker import Breaker, CircuitOpen
-from harness.resilience.call import Policy
-from harness.resilience.guard import guard
+from harness.resilience.breaker import Breaker, CircuitOpen, Policy, guard
 from harness.settings import AgentSettings
 from harness.spec.problems import did_you_mean, listed
 from harness.spec.steps import Step

@@ -12,7 +12,7 @@ from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.resilience.own_thread import Reply, plain
+from harness.resilience.threads import Reply, plain
 
 
 class AgentThread:

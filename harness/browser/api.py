@@ -19,7 +19,7 @@ from harness.browser.attempt import Attempt
 from harness.browser.network import api_failure, status_code, status_failure
 from harness.failure import Effect, Failed, Failure
 from harness.spec.hosts import host_of
-from harness.spec.steps import Api
+from harness.spec.page_acts import Api
 
 BODY_BYTES = 10_000
 REDIRECTS = 10

@@ -17,7 +17,8 @@ from harness.browser.storage import session_of, state_of
 from harness.failure import Failure, Family
 from harness.record import SAFE_METHODS
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Check, Select, Step, Type, Uncheck, Upload
+from harness.spec.element_acts import Check, Select, Type, Uncheck, Upload
+from harness.spec.steps import Step
 
 STATE_SECONDS = 2.0
 FREE_SECONDS = 0.5

@@ -15,7 +15,7 @@ from harness.browser.attempt import Attempt
 from harness.browser.network import GIVEN_UP, net_error, status_failure
 from harness.browser.tab import Opened
 from harness.failure import Effect, Failed
-from harness.spec.steps import Open
+from harness.spec.page_acts import Open
 
 NOTHING_TO_SHOW = (204, 205)
 """Statuses of answers that leave the page as it is."""

@@ -15,7 +15,7 @@ from harness.browser.call_log import CallLog
 from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.scene import seconds
 from harness.failure import Effect, Failed, Failure
-from harness.spec.steps import Check, Click, Drag, Hover, Uncheck
+from harness.spec.element_acts import Check, Click, Drag, Hover, Uncheck
 
 DRAG_MOVES = 10
 """Moves of the pointer on the way: sortable lists and sliders follow it, and do not notice a leap."""

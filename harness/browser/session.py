@@ -28,7 +28,7 @@ from harness.browser.policy import refused_hosts
 from harness.browser.reading import read_between_pages, text_of
 from harness.browser.renewal import GRACE
 from harness.browser.request import SessionRequest
-from harness.browser.sabotage import Sabotage
+from harness.browser.sabotage.hands import Sabotage
 from harness.browser.scene import Scene
 from harness.browser.storage import state_of
 from harness.browser.tab import Tab
@@ -38,7 +38,8 @@ from harness.ports import Evidence, Observation, Saved
 from harness.record import Sent
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
-from harness.spec.steps import Api, Open, Step, SwitchPage
+from harness.spec.page_acts import Api, Open, SwitchPage
+from harness.spec.steps import Step
 
 T = TypeVar("T")
 LEAVE_SECONDS = 2.0

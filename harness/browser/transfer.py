@@ -16,7 +16,7 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 from harness.browser.attempt import Attempt
 from harness.browser.isolated import script
 from harness.failure import Effect, Failed, Failure
-from harness.spec.steps import Download, Upload
+from harness.spec.element_acts import Download, Upload
 
 DOWNLOADS = "downloads"
 _TAKES_FILES = script("takes_files", "([e]) => (e.matches('label') ? e.control : e)?.type === 'file'")

@@ -11,9 +11,10 @@ from harness.spec.advice.terms import declares_failure, scopes, steps_of
 from harness.spec.hosts import with_scheme
 from harness.spec.interpolate import interpolate
 from harness.spec.loaded import Loaded
+from harness.spec.page_acts import Api, Open
 from harness.spec.problems import Problem, did_you_mean, misspelt
 from harness.spec.references import Scope, as_text
-from harness.spec.steps import Api, Open, Step
+from harness.spec.steps import Step
 
 
 def address_advice(task: Loaded, settings: Settings) -> Iterator[Problem]:

@@ -18,8 +18,8 @@ from harness.spec.advice import advice
 from harness.spec.directory import MEMORY_FILES, TRACE_FILE
 from harness.spec.fault_plan_file import find_fault_plans, idle_patterns, load_fault_plan
 from harness.spec.library import exists
-from harness.spec.load import Loaded, find_tasks, load_file
-from harness.spec.loaded import SPEC_FILE
+from harness.spec.load import find_tasks, load_file
+from harness.spec.loaded import SPEC_FILE, Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError
 from harness.spec.source import file_label

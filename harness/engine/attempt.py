@@ -24,8 +24,10 @@ from harness.failure import Assertion, Effect, Failed, Failure, Family, Outcome,
 from harness.ports import Json
 from harness.recovery import Remedy, Substitute
 from harness.resilience import Deadline
-from harness.spec.interpolate import MissingMemory, holds_reference, resolve
-from harness.spec.steps import Api, Assert, Screenshot, Step, Wait
+from harness.spec.interpolate import holds_reference, resolve
+from harness.spec.page_acts import Api, Assert, Screenshot, Wait
+from harness.spec.references import MissingMemory
+from harness.spec.steps import Step
 
 ASSERTION = "ASSERTION_FAILED"
 AWAITED = frozenset({Family.ELEMENT, Family.ACTION, Family.NETWORK})

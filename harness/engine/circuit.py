@@ -14,8 +14,10 @@ from harness.failure import Failed, Failure, Outcome, Passed
 from harness.recovery.network import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, State, Transition
 from harness.resilience.circuits import Scope
-from harness.spec.interpolate import MissingMemory, resolve
-from harness.spec.steps import Api, Open, Step
+from harness.spec.interpolate import resolve
+from harness.spec.page_acts import Api, Open
+from harness.spec.references import MissingMemory
+from harness.spec.steps import Step
 
 DOWN = frozenset(
     {

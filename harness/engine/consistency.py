@@ -14,8 +14,9 @@ from harness.engine.step import do_step
 from harness.failure import Failed
 from harness.ports import Json
 from harness.recovery import Repair, Trust
+from harness.spec.page_acts import Assert
 from harness.spec.parts import StateBinding
-from harness.spec.steps import Assert, Step
+from harness.spec.steps import Step
 
 T = TypeVar("T")
 SOURCE = "environment"

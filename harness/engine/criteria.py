@@ -12,7 +12,7 @@ from harness.engine.run import Ending, Run, Turn
 from harness.engine.step import do_step
 from harness.failure import Failure, Family, Passed
 from harness.record import StepRecord
-from harness.spec.steps import Assert
+from harness.spec.page_acts import Assert
 
 UNMET = "CRITERIA_UNMET"
 

@@ -16,8 +16,10 @@ from harness.failure import Effect, Failed, Failure, Outcome, Passed
 from harness.record import Sent, StepRecord, seen_writing, written_addresses
 from harness.recovery import GiveUp
 from harness.resilience import Deadline
-from harness.spec.interpolate import MissingMemory
-from harness.spec.steps import Api, Check, Open, Select, Step, Type, Uncheck, Upload
+from harness.spec.element_acts import Check, Select, Type, Uncheck, Upload
+from harness.spec.page_acts import Api, Open
+from harness.spec.references import MissingMemory
+from harness.spec.steps import Step
 
 UNCERTAIN = (408, 429)
 """Statuses that, as those from 500 on, do not say that nothing was done."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from harness.failure import Failure, Family
 from harness.ports import Kept, Saved
 from harness.record import Sent, StepRecord, seen_writing
-from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
+from harness.spec.element_acts import Hover, Type
+from harness.spec.page_acts import Dialog, Open, SwitchPage
+from harness.spec.steps import Step
 
 _PASSING = (Hover, Type, Dialog, SwitchPage)
 """Acts that do not write by what leaves meanwhile, nor end the page of the act before."""

@@ -15,7 +15,7 @@ from harness.failure import Failed, Failure, Family
 from harness.plan import Plan, ReadyRepair
 from harness.ports import LeftOut
 from harness.recovery import Repair, Trust
-from harness.spec.steps import Assert
+from harness.spec.page_acts import Assert
 
 BEFORE = -1
 SOURCE = "repair"

@@ -15,7 +15,7 @@ from harness.failure import Failed, Failure, Family, Scope
 from harness.ports import Kept
 from harness.record import Rewound, StepRecord
 from harness.recovery import GiveUp
-from harness.spec.steps import Api
+from harness.spec.page_acts import Api
 
 SAVE_SECONDS = 10.0
 RESTORE_SECONDS = 10.0

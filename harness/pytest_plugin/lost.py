@@ -10,7 +10,8 @@ from harness.pytest_plugin.state import State
 from harness.pytest_plugin.unrun import unrun
 from harness.reporting.allure_sink import AllureSink
 from harness.reporting.task_record import TaskRecord, task_record
-from harness.spec.load import Loaded, load_file
+from harness.spec.load import load_file
+from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 

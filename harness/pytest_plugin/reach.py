@@ -9,7 +9,8 @@ from itertools import chain
 from pathlib import Path
 
 from harness.spec.library import mentions
-from harness.spec.load import Loaded, find_tasks, load_file
+from harness.spec.load import find_tasks, load_file
+from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.suite import by_name, dependencies, needed

@@ -30,7 +30,7 @@ from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.settings import Settings
-from harness.spec.load import Loaded
+from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 
 

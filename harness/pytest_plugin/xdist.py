@@ -21,7 +21,8 @@ from harness.pytest_plugin.garbage import rarely
 from harness.pytest_plugin.order import groups
 from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, STATE, State
 from harness.pytest_plugin.telemetry import telemetry_of
-from harness.spec.load import Loaded, load_file
+from harness.spec.load import load_file
+from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id, expand
 from harness.spec.problems import SpecError
 from harness.spec.suite import dependencies

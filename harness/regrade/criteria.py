@@ -11,10 +11,11 @@ from harness.regrade.documents import UnusableEvidenceError
 from harness.regrade.grading import Grade, grade
 from harness.regrade.sources import RecordedSources, redacted_names
 from harness.regrade.undecided import UndecidedError
-from harness.reporting.redaction import MARK
+from harness.reporting.addresses import MARK
 from harness.settings import Settings
-from harness.spec.interpolate import BadReferenceError, MissingMemory, Scope, interpolate_criterion
+from harness.spec.interpolate import interpolate_criterion
 from harness.spec.loaded import Loaded
+from harness.spec.references import BadReferenceError, MissingMemory, Scope
 
 
 class Judge:

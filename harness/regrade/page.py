@@ -10,7 +10,7 @@ from harness.ports import Json
 from harness.regrade.selectors import Query, query
 from harness.regrade.tree import Tree
 from harness.regrade.undecided import UndecidedError
-from harness.reporting.redaction import MARK
+from harness.reporting.addresses import MARK
 
 _FIELDS = frozenset({"input", "textarea", "select"})
 _SPACE = re.compile(r"[ \t\n\r\f]+")

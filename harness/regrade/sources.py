@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from harness.ports import Json
 from harness.regrade.page import RecordedPage
 from harness.regrade.undecided import UndecidedError
-from harness.reporting.redaction import MARK
+from harness.reporting.addresses import MARK
 
 
 @dataclass(frozen=True, slots=True)

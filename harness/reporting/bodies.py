@@ -8,8 +8,9 @@ import json
 import re
 
 from harness.ports import Json
+from harness.reporting.addresses import MARK
 from harness.reporting.packed import redact_packed
-from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.redaction import Redactor
 from harness.reporting.secrets import is_secret_name
 
 _PAIR = re.compile(r"(?P<lead>^|&)(?P<name>[^=&\s]+)=(?P<value>[^&\s]*)")

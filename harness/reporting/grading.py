@@ -11,10 +11,12 @@ from harness.failure import Failed
 from harness.plan import Plan
 from harness.ports import Evidence, Json
 from harness.record import TaskResult
+from harness.reporting.addresses import MARK
 from harness.reporting.documents import write_json
-from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.redaction import Redactor
 from harness.reporting.secrets import is_secret_name
-from harness.spec.interpolate import BadReferenceError, MissingMemory, Scope, interpolate_criterion
+from harness.spec.interpolate import interpolate_criterion
+from harness.spec.references import BadReferenceError, MissingMemory, Scope
 
 PAGE_STATE = "page_state.json"
 UNMET = "CRITERIA_UNMET"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from harness.ports import Json
+from harness.reporting.addresses import MARK
 from harness.reporting.bodies import redact_base64, redact_body
-from harness.reporting.redaction import HEADERS, MARK, Redactor
+from harness.reporting.redaction import HEADERS, Redactor
 from harness.reporting.secrets import is_secret_name
 
 

@@ -7,7 +7,7 @@ import re
 from html.parser import HTMLParser
 from pathlib import Path
 
-from harness.reporting.redaction import MARK
+from harness.reporting.addresses import MARK
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
 """The second wall: what the rewriting might miss, the browser refuses."""

@@ -9,7 +9,7 @@ from harness.aftermath import undone
 from harness.diagnosis import instead
 from harness.plan import Plan
 from harness.record import StepRecord, TaskResult
-from harness.reporting.redaction import MARK
+from harness.reporting.addresses import MARK
 from harness.reporting.secrets import is_secret_name
 from harness.spec.steps import Step
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from harness.ports import Json
+from harness.reporting.addresses import MARK
 from harness.reporting.bodies import mask_named, redact_bytes
 from harness.reporting.har import redact_entry
-from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.redaction import Redactor
 from harness.reporting.secrets import is_secret_name
 
 _LINES = (".trace", ".network")

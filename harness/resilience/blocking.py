@@ -11,9 +11,9 @@ from contextvars import copy_context
 from functools import cache, partial, wraps
 from typing import Final, Generic, ParamSpec, TypeVar
 
-from harness.resilience.call import Call, Policy
-from harness.resilience.own_thread import on_own_thread
-from harness.resilience.pending import seen
+from harness.resilience.breaker import Call, Policy
+from harness.resilience.escalate import seen
+from harness.resilience.threads import on_own_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")

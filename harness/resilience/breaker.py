@@ -7,13 +7,206 @@ calls it counts.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from functools import reduce
+from typing import Final, TypeVar
 
-from harness.resilience.breaker_state import BreakerSettings, CircuitOpen, Snapshot, State, Transition
+from harness.resilience.clock import Clock, Deadline
 from harness.resilience.events import CircuitChanged, Emit, nobody
+
+# The values around a circuit breaker: its state, its settings, what is saved of it, and how it refuses.
+
+
+class State(StrEnum):
+    """Of a circuit, spelled as specs/000 does."""
+
+    CLOSED = "closed"
+    """Calls go through."""
+    OPEN = "open"
+    """Calls are refused."""
+    HALF_OPEN = "half_open"
+    """One call at a time goes through, to see."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerSettings:
+    """When a circuit opens and closes (DESIGN 8). Raises ValueError for a number that makes no sense."""
+
+    failure_threshold: int = 5
+    """So many failures in a row open it."""
+    success_threshold: int = 2
+    """So many good probes close it (specs/000: 1)."""
+    reset_seconds: float = 30.0
+    """How long it rests, open, before a probe is admitted."""
+    volume_threshold: int = 0
+    """It opens only after so many calls since it last closed (specs/004: 10)."""
+    probe_seconds: float = 60.0
+    """A probe that has not ended by then has lost its place: the next caller is admitted, here or elsewhere."""
+
+    def __post_init__(self) -> None:
+        least = {"failure_threshold": 1, "success_threshold": 1, "reset_seconds": 0, "volume_threshold": 0}
+        for name, bound in least.items():
+            if not getattr(self, name) >= bound:
+                raise ValueError(f"breaker setting {name}: expected at least {bound}, found {getattr(self, name)!r}")
+        if not self.probe_seconds > 0:
+            raise ValueError(f"breaker setting probe_seconds: expected more than 0, found {self.probe_seconds!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """A circuit went from one state to another, at `at` (monotonic seconds)."""
+
+    at: float
+    before: State
+    after: State
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What is saved of a circuit. Times are seconds of the time of day (Unix time)."""
+
+    state: State
+    failures: int
+    successes: int
+    """Good probes since it is half-open."""
+    calls: int
+    """Calls that ended since it last closed."""
+    error: str
+    """The last failure, in words."""
+    opened_at: float | None
+    """None when closed."""
+    probe_until: float | None
+    """Until when the probe that is out keeps its place; None: none is out."""
+    generation: int
+    reason: str
+    """Of the last transition."""
+    saved_at: float
+
+
+class CircuitOpen(Exception):  # noqa: N818 - it names the state that refuses, as the code CIRCUIT_OPEN does
+    """A call was refused, and nothing was sent."""
+
+    def __init__(self, name: str, reopens_in: float, error: str, failures: int, probing: bool = False) -> None:
+        super().__init__(name, reopens_in, error, failures, probing)
+        self.name = name
+        self.reopens_in = reopens_in
+        """Seconds until a call is admitted; while another is the probe, the longest that this may take."""
+        self.error = error
+        """The last failure that the circuit counted."""
+        self.failures = failures
+        self.probing = probing
+        """Another call is under way to see whether it works again."""
+
+    def __str__(self) -> str:
+        last = f", the last: {self.error}" if self.error else ""
+        then = "another call is trying it now" if self.probing else f"it is tried again in {self.reopens_in:.1f} s"
+        count = "1 failure" if self.failures == 1 else f"{self.failures} failures in a row"
+        return f"circuit {self.name} is open after {count}{last}; {then}"
+
+
+# A call, and what may be put around it. Order is the meaning: `compose` takes the outermost first.
+
+T = TypeVar("T")
+Call = Callable[[], Awaitable[T]]
+"""Something to be done, perhaps more than once: a function without arguments that answers an awaitable."""
+Policy = Callable[[Call[T]], Call[T]]
+"""Puts something around a call; the result is a call again. Cancellation passes through untouched."""
+
+
+def compose(*policies: Policy[T]) -> Policy[T]:
+    """One policy out of several, the outermost first.
+
+    The recommended order is fallback, retry, guard, limit (specs/004, layered approach): each retry asks the breaker
+    and has a limit of its own; the fallback comes when retries are over, or the circuit is open.
+    """
+
+    def composed(call: Call[T]) -> Call[T]:
+        return reduce(lambda inner, policy: policy(inner), reversed(policies), call)
+
+    return composed
+
+
+# The breaker as a policy around a call: admitted, or refused at once, or after a wait that the deadline allows.
+
+Counts = Callable[[BaseException], bool]
+"""Whether an error is this circuit's; it is never asked about a cancellation."""
+
+_GLANCE = 0.1
+"""Seconds between two looks at a circuit that somebody else is trying: its probe may end at any moment."""
+_LOOK = 1.0
+"""The same for one that rests: somebody may reset it."""
+_TICK = 0.001
+"""The shortest wait: below the grain of the clock it would never end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Leave to wait for an open circuit: as long as it would be over before the deadline."""
+
+    clock: Clock
+    deadline: Deadline
+
+
+def brief(error: BaseException) -> str:
+    """The kind of error and the first line of what it says, for messages: at most 200 characters of it."""
+    line = next(iter(str(error).splitlines()), "")[:200]
+    return f"{type(error).__name__}: {line}" if line else type(error).__name__
+
+
+async def admission(breaker: Breaker, wait: Wait | None = None) -> Ticket:
+    """The right to make a call; raises CircuitOpen.
+
+    Without `wait` at once. With it, as soon as it is known that the circuit rests longer than the deadline allows;
+    for a probe of somebody else (its end is not known) it waits until the deadline.
+    """
+    while True:
+        try:
+            return breaker.admit()
+        except CircuitOpen as refusal:
+            needed = min(refusal.reopens_in, _GLANCE) if refusal.probing else refusal.reopens_in
+            if wait is None or not wait.deadline.allows(needed, wait.clock.now()):
+                raise
+            pause = max(_TICK, min(needed, _LOOK))
+        await wait.clock.sleep(pause)
+
+
+def guard(
+    breaker: Breaker,
+    *,
+    counts: Counts,
+    wait: Wait | None = None,
+    describe: Callable[[BaseException], str] = brief,
+) -> Policy[T]:
+    """Ask the breaker before each call, and tell it how the call ended.
+
+    Only errors for which `counts` says yes are failures of the circuit. Every other end but success (an error that
+    is not the circuit's, a cancellation, an interrupt) counts as neither: it neither adds to the failures in a row
+    nor ends them, and a probe that ends so leaves the circuit half-open with its place free. Errors pass through
+    untouched. `describe` puts an error into the words that `CircuitOpen` and the store keep: redact there.
+    """
+
+    def policy(call: Call[T]) -> Call[T]:
+        async def guarded() -> T:
+            ticket = breaker.admit() if wait is None else await admission(breaker, wait)
+            try:
+                answer = await call()
+                ticket.succeeded()
+                return answer
+            except Exception as error:
+                if counts(error):
+                    ticket.failed(describe(error))
+                raise
+            finally:
+                ticket.released()
+
+        return guarded
+
+    return policy
+
 
 __all__ = [
     "TRANSITIONS",

@@ -12,11 +12,129 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
+from typing import Final
 
-from harness.resilience.breaker_state import Snapshot
-from harness.resilience.circuit_file import CircuitStoreError, is_busy, open_file, snapshot_of
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
+from harness.resilience.breaker import Snapshot, State
 from harness.resilience.clock import Clock
+
+# The file of a circuit store: made, recognized, refused; a row as a snapshot.
+
+SCHEMA: Final = 1
+"""Its number is the file's `user_version`."""
+APPLICATION: Final = 0x43495243
+"""`application_id`: "CIRC"."""
+KEPT_FOR: Final = 7 * 86400.0
+"""Seconds after which a circuit that nobody has used is forgotten."""
+
+_TABLE = """CREATE TABLE circuits (
+    name TEXT PRIMARY KEY,
+    state TEXT NOT NULL,
+    failures INTEGER NOT NULL,
+    successes INTEGER NOT NULL,
+    calls INTEGER NOT NULL,
+    error TEXT NOT NULL,
+    opened_at REAL,
+    probe_until REAL,
+    generation INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    saved_at REAL NOT NULL
+)"""
+_FOREIGN = "Name another file for the circuits"
+_WAS_OURS = f"{_FOREIGN}; or remove this one, if it was theirs: only the memory of open circuits is lost"
+_OF_ANOTHER = f"Use the version that wrote it, or remove it: only the memory of open circuits is lost. {_FOREIGN} else"
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+
+class CircuitStoreError(Exception):
+    """The file cannot be used as a store of circuits; the text names it, what is wrong, and how to mend it."""
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether another process is in the way for now."""
+    return isinstance(error, sqlite3.OperationalError) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _BUSY
+
+
+def open_file(path: Path, patience: float, wall: datetime) -> sqlite3.Connection:
+    """The file, made if it is not there; raises CircuitStoreError for any other, sqlite3's error for one in use.
+
+    A statement waits at most `patience` seconds for another process. `wall` is the time of day.
+    """
+    database: sqlite3.Connection | None = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        database = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
+        database.row_factory = sqlite3.Row
+        _prepare(database, path, patience, wall.timestamp() - KEPT_FOR)
+    except BaseException as error:
+        if database is not None:
+            database.close()
+        if isinstance(error, sqlite3.Error | OSError) and not is_busy(error):
+            raise _refused(path, str(error), _WAS_OURS) from error
+        raise
+    return database
+
+
+def snapshot_of(row: sqlite3.Row) -> Snapshot:
+    """A row of the table; raises ValueError for a state that there is not."""
+    values = {key: row[key] for key in row.keys() if key != "name"}  # noqa: SIM118 - a Row iterates over its values
+    return Snapshot(**{**values, "state": State(values["state"])})
+
+
+def _prepare(database: sqlite3.Connection, path: Path, patience: float, oldest: float) -> None:
+    database.execute("BEGIN")
+    made = _known(database, path)
+    database.execute("COMMIT")
+    if not made:
+        _to_wal(database, patience)
+        _make(database, path)
+    problem = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if problem != "ok":
+        raise _refused(path, f"it is damaged ({problem})", _WAS_OURS)
+    if database.execute("SELECT 1 FROM circuits WHERE saved_at < ?", (oldest,)).fetchone():
+        database.execute("DELETE FROM circuits WHERE saved_at < ?", (oldest,))
+
+
+def _known(database: sqlite3.Connection, path: Path) -> bool:
+    """Whether it is ours; False: there is nothing in it yet. Raises CircuitStoreError for anything else."""
+    application, version = _number(database, "application_id"), _number(database, "user_version")
+    if (application, version) == (APPLICATION, SCHEMA):
+        return True
+    if application == APPLICATION:
+        raise _refused(path, f"it has schema {version} and this version of the program knows {SCHEMA}", _OF_ANOTHER)
+    if application or version or database.execute("SELECT 1 FROM sqlite_master").fetchone():
+        raise _refused(path, "it is a database of something else", _FOREIGN)
+    return False
+
+
+def _to_wal(database: sqlite3.Connection, patience: float) -> None:
+    """SQLite does not wait for the change of mode as it does for a write: we ask again."""
+    again = Retrying(
+        stop=stop_after_delay(patience), wait=wait_fixed(0.01), retry=retry_if_exception(is_busy), reraise=True
+    )
+    again(database.execute, "PRAGMA journal_mode = WAL")
+
+
+def _make(database: sqlite3.Connection, path: Path) -> None:
+    """Several processes may do this at once: the second finds it done."""
+    database.execute("BEGIN IMMEDIATE")
+    if not _known(database, path):
+        database.execute(_TABLE)
+        database.execute(f"PRAGMA application_id = {APPLICATION}")
+        database.execute(f"PRAGMA user_version = {SCHEMA}")
+    database.execute("COMMIT")
+
+
+def _number(database: sqlite3.Connection, pragma: str) -> int:
+    return int(database.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+def _refused(path: Path, why: str, remedy: str) -> CircuitStoreError:
+    return CircuitStoreError(f"{path}: expected a store of circuit states, found: {why}. {remedy}")
+
 
 __all__ = ["CircuitStore", "CircuitStoreError"]
 

@@ -4,8 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
+
+# A finite series of delays.
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Delays in seconds: initial, initial*multiplier, ..., never above cap.
+
+    `retries` counts extra attempts after the first (DESIGN 8). `jitter` is the share by which a delay may
+    differ either way; the result is clamped to the cap again.
+    """
+
+    retries: int = 3
+    initial: float = 1.0
+    multiplier: float = 2.0
+    cap: float = 30.0
+    jitter: float = 0.0
+
+    def delays(self, random: Callable[[], float] = lambda: 0.5) -> Iterator[float]:
+        """`random` yields values in [0, 1); the default, 0.5, means no jitter at all."""
+        delay = self.initial
+        for _ in range(self.retries):
+            capped = min(delay, self.cap)
+            yield min(max(0.0, capped * (1 + self.jitter * (2 * random() - 1))), self.cap)
+            delay = min(delay * self.multiplier, self.cap)
+
+
+# A point in time that everything below it must keep.
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """`at` is a monotonic time in seconds, of the clock that the caller reads."""
+
+    at: float
+
+    @classmethod
+    def after(cls, seconds: float, now: float) -> Deadline:
+        return cls(now + seconds)
+
+    def left(self, now: float) -> float:
+        """Seconds until the deadline, never below zero."""
+        return max(0.0, self.at - now)
+
+    def clip(self, seconds: float, now: float) -> float:
+        """`seconds`, or what is left when that is less."""
+        return min(seconds, self.left(now))
+
+    def allows(self, seconds: float, now: float) -> bool:
+        """Whether a wait of `seconds` would end before the deadline (DESIGN 4.3: one that would not is not started)."""
+        return seconds < self.left(now)
 
 
 class Clock(Protocol):

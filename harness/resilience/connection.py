@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from harness.resilience.breaker import TRANSITIONS
-from harness.resilience.breaker_state import State
+from harness.resilience.breaker import TRANSITIONS, State
 from harness.resilience.events import CircuitChanged, Emit, InvariantBroken, ResilienceEvent, ServiceChanged, nobody
 
 Told = Callable[[str, str, str, str], ResilienceEvent]

@@ -3,16 +3,159 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Generator, Mapping, Sequence
+from enum import StrEnum
 from itertools import pairwise, zip_longest
 from typing import Any, Final, Generic, TypeVar
 
-from harness.resilience.call import Call, Policy
+from harness.resilience.breaker import Call, Policy
 from harness.resilience.events import Emit, Escalated, nobody
-from harness.resilience.pending import Answer, Pending, seen
 from harness.resilience.verdict import KINDS, Verdict
 
+# Answers of work that goes on after its caller stopped waiting (specs/000, layer 5: correlation).
+
 T = TypeVar("T")
+
+KEPT: Final = 30.0
+"""Seconds for which an answer is kept after the work ended."""
+PATIENCE: Final = 30.0
+"""Seconds after which work that still goes on is called `timeout`."""
+TOMBSTONES: Final = 1000
+"""So many expired answers are remembered as such; older ones are unknown again."""
+
+
+class Status(StrEnum):
+    """What has become of a piece of work."""
+
+    PENDING = "pending"
+    COMPLETE = "complete"
+    ERROR = "error"
+    """It failed, or was cancelled."""
+    TIMEOUT = "timeout"
+    """It still goes on, longer than it should."""
+    EXPIRED = "expired"
+    """It ended, and its answer was kept for its time."""
+
+
+HINTS: Final[Mapping[Status, str]] = {
+    Status.PENDING: "Still processing: wait, and ask again.",
+    Status.TIMEOUT: "Give it more time, or break the work into smaller parts. It still goes on.",
+    Status.EXPIRED: "The answer is lost: do the work again.",
+}
+"""What to do (specs/000, layer 5, recovery hints)."""
+
+
+class Expired(LookupError):  # noqa: N818 - the word of specs/000
+    """The answer was kept for its time, and is gone."""
+
+
+class Answer(Generic[T]):
+    """The answer of work that may still go on: look at its `status`, take its `result()`, or await it."""
+
+    def __init__(self, id: str, work: asyncio.Future[T], patience: float) -> None:  # noqa: A002 - the word of specs/000
+        self.id = id
+        """The correlation id."""
+        self._work: asyncio.Future[T] | None = work
+        self._loop = work.get_loop()
+        self._late = self._loop.time() + patience
+
+    @property
+    def status(self) -> Status:
+        """May be asked from any thread."""
+        work = self._work
+        if work is None:
+            return Status.EXPIRED
+        if not work.done():
+            return Status.PENDING if self._loop.time() < self._late else Status.TIMEOUT
+        return Status.ERROR if work.cancelled() or work.exception() else Status.COMPLETE
+
+    @property
+    def hint(self) -> str:
+        return HINTS.get(self.status, "")
+
+    def result(self) -> T:
+        """The answer, or the error that the work ended with; Expired; asyncio.InvalidStateError while it goes on."""
+        return self._kept().result()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        """Wait for it. Cancelling who waits leaves the work alone."""
+        return self._wait().__await__()
+
+    async def _wait(self) -> T:
+        work = self._kept()
+        await asyncio.wait({work})
+        return work.result()
+
+    def _kept(self) -> asyncio.Future[T]:
+        if self._work is None:
+            raise Expired(f"{self.id}: the answer was not fetched in time. {HINTS[Status.EXPIRED]}")
+        return self._work
+
+    def cancel(self) -> None:
+        """End the work, if it still goes on."""
+        if self._work is not None:
+            self._work.cancel()
+
+    def expire(self) -> None:
+        """Let go of the answer: what is left is that there was one."""
+        self._work = None
+
+
+class Pending:
+    """Pieces of work that go on, by correlation id. It belongs to the loop it is used in, and to that loop's time."""
+
+    def __init__(self, kept: float = KEPT, patience: float = PATIENCE) -> None:
+        """`kept`: seconds an answer stays after its work ended. `patience`: seconds until the work counts as late."""
+        self._keep_for = kept
+        self._patience = patience
+        self._answers: dict[str, Answer[Any]] = {}
+        self._expired: deque[str] = deque()
+        self._running: set[asyncio.Future[Any]] = set()
+        self._begun = 0
+
+    def start(self, call: Call[T], name: str = "call") -> Answer[T]:
+        """Begin the work, and come back at once."""
+        return self.take(asyncio.ensure_future(call()), name, self._patience)
+
+    def take(self, work: asyncio.Future[T], name: str = "call", patience: float = 0.0) -> Answer[T]:
+        """Keep the answer of work that has begun already; it counts as late after `patience` seconds."""
+        self._begun += 1
+        answer = Answer(f"{name}-{self._begun}", work, patience)
+        self._answers[answer.id] = answer
+        self._running.add(work)
+        work.add_done_callback(lambda done: self._ended(answer, done))
+        return answer
+
+    def find(self, id: str) -> Answer[Any] | None:  # noqa: A002 - the word of specs/000
+        """The answer of that id, an expired one too; None: there never was one, or too long ago."""
+        return self._answers.get(id)
+
+    async def close(self) -> None:
+        """Cancel what still goes on, and wait for its end."""
+        running = set(self._running)
+        for work in running:
+            work.cancel()
+        if running:
+            await asyncio.wait(running)
+
+    def _ended(self, answer: Answer[Any], work: asyncio.Future[Any]) -> None:
+        self._running.discard(work)
+        seen(work)
+        work.get_loop().call_later(self._keep_for, self._bury, answer)
+
+    def _bury(self, answer: Answer[Any]) -> None:
+        answer.expire()
+        self._expired.append(answer.id)
+        if len(self._expired) > TOMBSTONES:
+            del self._answers[self._expired.popleft()]
+
+
+def seen(work: asyncio.Future[Any]) -> None:
+    """Whoever wanted the answer may be gone: asyncio is not to complain that nobody looked at its error."""
+    if not work.cancelled():
+        work.exception()
+
 
 STAGES: Final = (2.0, 5.0, 30.0)
 """Seconds since the call began (specs/000)."""

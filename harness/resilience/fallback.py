@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from harness.resilience.call import Call, Policy
+from harness.resilience.breaker import Call, Policy
 from harness.resilience.clock import Clock, SystemClock
 from harness.resilience.events import Degraded, Emit, FellBack, nobody
 from harness.resilience.verdict import described

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from harness.resilience.call import Call, Policy
+from harness.resilience.breaker import Call, Policy
 
 T = TypeVar("T")
 

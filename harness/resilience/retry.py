@@ -2,22 +2,148 @@
 
 from __future__ import annotations
 
+import math
 import random as chance
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain, islice, repeat
+from typing import Final, Generic, Protocol, TypeVar
 
 from tenacity import AsyncRetrying, RetryCallState
 
-from harness.resilience.backoff import Backoff
-from harness.resilience.budget import Budget, Stop
-from harness.resilience.call import Call, Policy
-from harness.resilience.clock import Clock, SystemClock
-from harness.resilience.deadline import Deadline
+from harness.resilience.breaker import Call, Policy
+from harness.resilience.clock import Backoff, Clock, Deadline, SystemClock
 from harness.resilience.events import Emit, GaveUp, Recovered, Retrying, nobody
-from harness.resilience.schedule import JITTER, Delays
 from harness.resilience.verdict import Category, Classify, Verdict
 from harness.resilience.verdict import classify as standard
+
+# What follows a failure: a wait before the next attempt, or the end. Decides only; `retry` waits.
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """No further attempt."""
+
+    reason: str = ""
+    """Why, where it is neither the error itself nor the number of attempts."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """The retries of one call: so many in all, and for errors of one kind at most what their verdict says.
+
+    A kind is a category and a `max_retries`: name resolution (2) and refused connections are both `network`, and do not
+    use up each other's.
+    """
+
+    total: int
+    delays: Iterator[float]
+    """The schedule's, in seconds; each retry takes one, also where a suggestion takes its place."""
+    max_suggested: float
+    cap: float | None = None
+    until: Deadline | None = None
+    used: int = 0
+    allowed: int = 0
+    """How many retries there may be in all, as far as the last verdict tells."""
+    _of_kind: Counter[tuple[Category, int | None]] = field(default_factory=Counter)
+
+    def after(self, verdict: Verdict, now: float) -> float | Stop:
+        """Seconds to wait before the next attempt, which is hereby spent, or the end; `now` is monotonic."""
+        left = self._left(verdict)
+        if not verdict.retryable or left <= 0:
+            return Stop()
+        delay = self._delay(verdict)
+        if isinstance(delay, Stop):
+            return delay
+        if self.until and not self.until.allows(delay, now):
+            return Stop(f"a wait of {delay:g} s would not end before the deadline")
+        self.allowed = self.used + left
+        self.used += 1
+        self._of_kind[verdict.category, verdict.max_retries] += 1
+        return delay
+
+    def _left(self, verdict: Verdict) -> int:
+        left = self.total - self.used
+        if verdict.max_retries is None:
+            return left
+        return min(left, verdict.max_retries - self._of_kind[verdict.category, verdict.max_retries])
+
+    def _delay(self, verdict: Verdict) -> float | Stop:
+        planned, asked = next(self.delays, None), verdict.suggested_delay
+        if planned is None:
+            return Stop()
+        if asked is None:
+            return float(planned if self.cap is None else min(planned, self.cap))
+        if asked > self.max_suggested:
+            return Stop(f"the other side asks to wait {asked:g} s, more than the {self.max_suggested:g} s allowed")
+        return max(0.0, float(asked))
+
+
+# How long to wait before each retry: the named tables of DESIGN 8, next to `Backoff`.
+
+JITTER: Final = 0.2
+"""The share by which delays differ either way in specs/004 4.2."""
+
+
+class Delays(Protocol):
+    """A finite series of delays in seconds. `Backoff` is one, and so is `Table`."""
+
+    @property
+    def retries(self) -> int:
+        """How many delays there are: extra attempts after the first."""
+        ...
+
+    def delays(self, random: Callable[[], float] = ...) -> Iterator[float]:
+        """The delays, one before each retry; `random` yields values in [0, 1), 0.5 means no jitter."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """The `values` in order; the last one repeats up to `retries`.
+
+    No delay is longer than the longest value, nor below zero, jitter included. Fewer retries than values: the first so
+    many. Errors: ValueError for what makes no series.
+    """
+
+    values: tuple[float, ...]
+    retries: int
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.values or not all(math.isfinite(value) and value >= 0 for value in self.values):
+            raise ValueError(f"values: expected one delay or more, in seconds from 0 on; found {self.values}")
+        if self.retries < 0:
+            raise ValueError(f"retries: expected 0 or more extra attempts; found {self.retries}")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError(f"jitter: expected a share from 0 to 1; found {self.jitter}")
+
+    def delays(self, random: Callable[[], float] = lambda: 0.5) -> Iterator[float]:
+        cap = max(self.values)
+        for value in islice(chain(self.values, repeat(self.values[-1])), self.retries):
+            yield min(max(0.0, value * (1 + self.jitter * (2 * random() - 1))), cap)
+
+
+SCHEDULES: Final[Mapping[str, tuple[float, ...]]] = {
+    "spec-000": (0, 1, 2, 4, 8, 30),
+    "reconnect": (1, 2, 5, 10, 30),
+    "tool-server": (0.5, 1, 2),
+    "connect": (1, 2, 5, 10),
+}
+"""specs/000 layer 2; specs/001, a connection that was lost; specs/002, a tool server; specs/001, one that times out."""
+
+
+def schedule(name: str, retries: int | None = None, jitter: float = 0.0) -> Table:
+    """The schedule of that name. `retries`: as many as it has values, unless said otherwise.
+
+    Errors: ValueError, with the known names, for one that is none of them.
+    """
+    values = SCHEDULES.get(name)
+    if values is None:
+        raise ValueError(f"schedule: expected one of {', '.join(SCHEDULES)}; found {name!r}")
+    return Table(values, len(values) if retries is None else retries, jitter)
+
 
 T = TypeVar("T")
 

@@ -8,13 +8,15 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from harness.failure import CATALOG
+from harness.spec.element_acts import Upload
 from harness.spec.expressions import expression_problems, reference_problems
 from harness.spec.fault_checks import HOST, fault_problems, not_a_host, same_ids, unused_act
 from harness.spec.hiding import HIDDEN, Hide
 from harness.spec.marks import mark_problems
 from harness.spec.origin import Origin
+from harness.spec.page_acts import Api, Open
 from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
-from harness.spec.steps import Api, Open, Step, Upload
+from harness.spec.steps import Step
 from harness.spec.suite import check_suite
 from harness.spec.task import TaskSpec
 from harness.spec.vocabulary import REQUIRED, REQUIRED_RULES, WARNINGS

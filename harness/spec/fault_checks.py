@@ -9,15 +9,10 @@ from pathlib import PurePosixPath
 from harness.failure import CATALOG
 from harness.spec.css import css_flaw
 from harness.spec.expressions import unknown_channel
-from harness.spec.faults import (
-    ChannelFault,
-    DatabaseLocked,
-    ElementFault,
-    FaultBase,
-    HostFault,
-    RequestFault,
-    SessionExpired,
-)
+from harness.spec.faults.base import FaultBase, RequestFault
+from harness.spec.faults.network import HostFault
+from harness.spec.faults.page import ElementFault
+from harness.spec.faults.state import ChannelFault, DatabaseLocked, SessionExpired
 from harness.spec.hosts import with_scheme
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way, did_you_mean, listed, shown

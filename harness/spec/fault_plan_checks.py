@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 from harness.spec.complaints import at, complaints
 from harness.spec.fault_checks import fault_problems, same_ids
 from harness.spec.fault_plan import FaultPlan, Gate
-from harness.spec.faults import Fault, FaultExpect
+from harness.spec.faults import Fault
+from harness.spec.faults.base import FaultExpect
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
 from harness.spec.references import BadReferenceError, references

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from harness.spec.page_acts import Assert
 from harness.spec.parametrize import case_of
 from harness.spec.problems import Way
-from harness.spec.steps import Assert, Step
+from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 
 Found = tuple[Way, str, bool]

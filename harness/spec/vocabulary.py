@@ -8,10 +8,11 @@ from typing import Annotated, Any, get_args, get_origin
 from pydantic import BaseModel
 
 from harness.recovery import Rulebook
+from harness.spec.element_acts import Option
 from harness.spec.faults import Fault
 from harness.spec.parts import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding
 from harness.spec.problems import Way
-from harness.spec.steps import Option, Step
+from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 
 WARNINGS = (

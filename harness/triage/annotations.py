@@ -8,7 +8,8 @@ from pathlib import Path
 
 from harness.reporting.visible import printable, visible
 from harness.reporting.workflow_commands import workflow_command
-from harness.spec.load import Loaded, load_file
+from harness.spec.load import load_file
+from harness.spec.loaded import Loaded
 from harness.spec.problems import Problem, SpecError
 from harness.triage.causes import Cause
 from harness.triage.first_look import first_look

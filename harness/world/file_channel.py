@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.resilience.own_thread import on_own_thread
+from harness.resilience.threads import on_own_thread
 from harness.world.channel import MAX_DOCUMENT, assigned, corrupt, encoded, refused, rejected, unreadable
 
 READABLE = 200_000

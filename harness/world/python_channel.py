@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.resilience.own_thread import on_own_thread
+from harness.resilience.threads import on_own_thread
 from harness.world.channel import WorldLocks, assigned, refused, rejected, unreadable
 
 

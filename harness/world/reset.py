@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.failure import Failed, Failure
-from harness.resilience.own_thread import NOT_CARRIED, on_own_thread
+from harness.resilience.threads import NOT_CARRIED, on_own_thread
 from harness.world.channels import Channels
 from harness.world.python_channel import imported
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from harness.resilience.own_thread import on_own_thread
+from harness.resilience.threads import on_own_thread
 from harness.world.channel import MAX_DOCUMENT, assigned, encoded, refused, rejected, unreadable
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.failure import Effect, Failure, Passed
-from harness.spec.steps import Wait
+from harness.spec.page_acts import Wait
 from tests.browser.stage import Stage, failed, passed, perform
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -11,7 +11,7 @@ import pytest
 from harness.browser import PlaywrightSession
 from harness.browser.actions import ACTIONS
 from harness.failure import Effect, Failure, Passed
-from harness.spec.steps import Click
+from harness.spec.element_acts import Click
 from tests.browser.hosts import Answer, Asked, Host, to
 from tests.browser.moments import stretched
 from tests.browser.stage import SHOP, Stage, failed, passed, perform

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from harness.reporting.redaction import Redactor
-from harness.resilience.breaker_state import State
+from harness.resilience.breaker import State
 from harness.resilience.events import CircuitChanged, ServiceChanged
 from harness.settings import Settings
 from harness.telemetry import Record, Telemetry, in_task

@@ -8,9 +8,10 @@ from harness.spec.advice.terms import declares_failure, scopes, steps_of
 from harness.spec.hosts import ANYWHERE, Domains, reaches
 from harness.spec.interpolate import interpolate
 from harness.spec.origin import Origin
+from harness.spec.page_acts import Api, Open
 from harness.spec.problems import Problem
 from harness.spec.references import Scope, as_text
-from harness.spec.steps import Api, Open, Step
+from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from harness.spec.advice.terms import declares_failure, steps_of
 from harness.spec.origin import Origin
+from harness.spec.page_acts import Wait
 from harness.spec.problems import Problem, Way
-from harness.spec.steps import Wait
 from harness.spec.task import TaskSpec
 
 

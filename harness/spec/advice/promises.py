@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from harness.spec.advice.terms import remembered, shares_memory, steps_of, touches
+from harness.spec.element_acts import Download
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem
-from harness.spec.steps import Download
 from harness.spec.task import TaskSpec
 
 

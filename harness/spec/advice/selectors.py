@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.spec.advice.terms import scopes, steps_of
+from harness.spec.element_acts import Drag
 from harness.spec.interpolate import interpolate
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way, did_you_mean
 from harness.spec.references import Scope, as_text
-from harness.spec.steps import Drag
 from harness.spec.task import TaskSpec
 
 _PATH: Way = ("error_recovery", "on_element_not_found", "fallback_selectors")

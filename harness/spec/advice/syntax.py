@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from harness.spec.advice.terms import declares_failure, steps_of
+from harness.spec.element_acts import Drag
 from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Way
-from harness.spec.steps import Drag
 from harness.spec.task import TaskSpec
 
 _OTHER = re.compile(r"""\s*(?:\(*//|\.\.|["']|[\w:*+-]+\s*=)""")

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from harness.spec.advice.wording import note_says_write, selector_says_write
+from harness.spec.element_acts import Check, Click, Select, Type, Uncheck, Upload
 from harness.spec.origin import Origin
+from harness.spec.page_acts import Dialog, Open, Press, Wait
 from harness.spec.problems import Problem, Way
-from harness.spec.steps import Check, Click, Dialog, Open, Press, Select, Step, Type, Uncheck, Upload, Wait
+from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
 
 _SENDING_KEYS = frozenset({"Enter", "NumpadEnter", "Space", " "})

@@ -11,7 +11,8 @@ import pytest
 from harness.agents.monkey import Monkey, home
 from harness.failure import Failed, Failure
 from harness.ports import Observation
-from harness.spec.steps import Check, Click, Open, Select, Type, Uncheck
+from harness.spec.element_acts import Check, Click, Select, Type, Uncheck
+from harness.spec.page_acts import Open
 from harness.spec.task import TaskSpec
 
 MANY = "\n".join(f'- button "b{number}" [ref=e{number}]' for number in range(50))

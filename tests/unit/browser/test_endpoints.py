@@ -18,8 +18,7 @@ from harness.browser.endpoint import Endpoint, on_loopback, reason
 from harness.browser.endpoint_failure import DOWN, UNFIT, down, unfit
 from harness.browser.endpoints import Endpoints
 from harness.failure import Failed
-from harness.resilience.breaker import Breaker
-from harness.resilience.breaker_state import BreakerSettings
+from harness.resilience.breaker import Breaker, BreakerSettings
 from harness.settings import BrowserSettings
 
 ONE, TWO = "ws://127.0.0.1:1001", "ws://127.0.0.1:1002"

@@ -13,7 +13,8 @@ from harness.failure import Effect, Failed, Failure, Passed
 from harness.ports import Observation
 from harness.record import History, TaskResult
 from harness.settings import Settings
-from harness.spec.steps import Click, Open
+from harness.spec.element_acts import Click
+from harness.spec.page_acts import Open
 from tests.unit.fakes import Theatre
 
 OPEN = {"act": "open", "url": "http://shop.local/"}

@@ -17,9 +17,10 @@ from allure_commons.utils import md5
 from harness.failure import Failure, Passed
 from harness.record import MetFault, StepRecord
 from harness.recovery import Retry
+from harness.reporting.addresses import MARK
 from harness.reporting.allure_sink import AllureSink, running_test
 from harness.reporting.artifacts import DirectoryArchive
-from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.redaction import Redactor
 from harness.spec.faults import BrowserKill, Dns
 from tests.unit.reporting import sample
 from tests.unit.reporting.test_artifacts import evidence, keep

@@ -8,8 +8,9 @@ from dataclasses import replace
 from harness.failure import Failure, Passed
 from harness.record import MetFault, Rewound, StepRecord
 from harness.recovery import Retry
+from harness.reporting.addresses import MARK
 from harness.reporting.attempt_page import Bar, attempt_lines, attempt_page
-from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.redaction import Redactor
 from harness.spec.faults import BrowserKill
 from tests.unit.reporting import sample
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import json
 
+from harness.reporting.addresses import MARK
 from harness.reporting.bodies import redact_base64, redact_body, redact_bytes
-from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.redaction import Redactor
 
 NONE = Redactor()
 

@@ -16,8 +16,9 @@ from harness.failure import Assertion, Failure
 from harness.record import MetFault, Rewound, StepRecord, Warning_
 from harness.recovery import Retry
 from harness.report import Context
+from harness.reporting.addresses import MARK
 from harness.reporting.console import brief, failure_text, folded, headline
-from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.redaction import Redactor
 from harness.spec.faults import Covered, Hang, Refuse
 from tests.unit.reporting import sample
 

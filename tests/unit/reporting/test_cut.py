@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from harness.criteria import difference
 from harness.criteria.verdict import shown
-from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.addresses import MARK
+from harness.reporting.redaction import Redactor
 from harness.reporting.table import shortened
 
 LONG = "sk-" + "A1b2C3d4E5" * 32

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.reporting.addresses import MARK
 from harness.reporting.har import redact_har
-from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.redaction import Redactor
 
 SECRETS = ("Bearer zzz", "sid=abc", "sid-value", "hunter2", "tok-99", "qqq-url", "frame-pw")
 

@@ -10,9 +10,10 @@ import zlib
 import pytest
 
 from harness.reporting import packed
+from harness.reporting.addresses import MARK
 from harness.reporting.bodies import redact_bytes
 from harness.reporting.packed import DEPTH, LEFT_OUT, redact_packed
-from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.redaction import Redactor
 
 SECRET = b"hunter2-secret"
 REDACTOR = Redactor([SECRET.decode()])

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.failure import Failure, Family, Passed
 from harness.record import Answer, MetFault, StepRecord
 from harness.recovery import Retry, Substitute
-from harness.reporting.redaction import MARK
+from harness.reporting.addresses import MARK
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.faults import PageCrash
 from tests.unit.reporting import sample

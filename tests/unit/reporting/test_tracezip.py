@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.reporting.redaction import MARK, Redactor
+from harness.reporting.addresses import MARK
+from harness.reporting.redaction import Redactor
 from harness.reporting.tracezip import redact_trace
 
 EVENTS: list[dict[str, Any]] = [

@@ -7,11 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-from harness.resilience.breaker import BreakerSettings, CircuitOpen
+from harness.resilience.breaker import BreakerSettings, CircuitOpen, guard
 from harness.resilience.circuit_store import CircuitStore
 from harness.resilience.circuits import Circuits
 from harness.resilience.clock import SystemClock
-from harness.resilience.guard import guard
 
 NAME = "origin:http://shop.local"
 

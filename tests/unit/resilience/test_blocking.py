@@ -12,16 +12,12 @@ import pytest
 
 from harness.resilience import Backoff
 from harness.resilience.blocking import blocking
-from harness.resilience.breaker import Breaker, CircuitOpen
-from harness.resilience.breaker_state import BreakerSettings
-from harness.resilience.call import compose
+from harness.resilience.breaker import Breaker, BreakerSettings, CircuitOpen, compose, guard
 from harness.resilience.clock import SystemClock
-from harness.resilience.escalate import StillRunning, escalate
+from harness.resilience.escalate import Status, StillRunning, escalate
 from harness.resilience.events import Retrying
 from harness.resilience.fallback import Secondary, fallback
-from harness.resilience.guard import guard
 from harness.resilience.limit import LimitExceeded, limit
-from harness.resilience.pending import Status
 from harness.resilience.retry import retry
 from tests.unit.resilience.virtual import Story, answering
 

@@ -17,16 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.resilience import Backoff
-from harness.resilience.breaker import Breaker
-from harness.resilience.breaker_state import BreakerSettings, CircuitOpen
-from harness.resilience.call import Call, Policy, compose
+from harness.resilience.breaker import Breaker, BreakerSettings, Call, CircuitOpen, Policy, compose, guard
 from harness.resilience.escalate import escalate
 from harness.resilience.events import CircuitChanged, Escalated, FellBack, GaveUp, Recovered, Retrying
 from harness.resilience.fallback import Secondary, fallback
-from harness.resilience.guard import guard
 from harness.resilience.limit import OPERATIONS, TOOL_TIMEOUTS, LimitExceeded, limit, limit_for
-from harness.resilience.retry import retry
-from harness.resilience.schedule import SCHEDULES
+from harness.resilience.retry import SCHEDULES, retry
 from harness.resilience.verdict import classify
 from tests.unit.resilience.virtual import LoopClock, Scripted, Story, now, play
 

@@ -17,10 +17,9 @@ from typing import ClassVar
 import pytest
 
 from harness.resilience.breaker import BreakerSettings, CircuitOpen, Snapshot, State
-from harness.resilience.circuit_file import APPLICATION, SCHEMA, open_file
-from harness.resilience.circuit_store import CircuitStore, CircuitStoreError
+from harness.resilience.circuit_store import APPLICATION, SCHEMA, CircuitStore, CircuitStoreError, open_file
+from harness.resilience.circuits import SharedBreaker
 from harness.resilience.clock import SystemClock
-from harness.resilience.shared_breaker import SharedBreaker
 from tests.unit.fakes import START, FakeClock
 from tests.unit.resilience.callers import NAME, lines, note
 

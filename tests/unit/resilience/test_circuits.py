@@ -10,9 +10,8 @@ import pytest
 
 from harness.resilience.breaker import Breaker, BreakerSettings, CircuitOpen, State
 from harness.resilience.circuit_store import CircuitStore
-from harness.resilience.circuits import CircuitName, Circuits, Scope
+from harness.resilience.circuits import CircuitName, Circuits, Scope, SharedBreaker
 from harness.resilience.events import CircuitChanged, ResilienceEvent
-from harness.resilience.shared_breaker import SharedBreaker
 from tests.unit.fakes import FakeClock
 
 SHOP = "origin:http://shop.local"

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.resilience import pending as stores
-from harness.resilience.escalate import StillRunning, escalate
+from harness.resilience import escalate as stores
+from harness.resilience.escalate import Answer, Expired, Pending, Status, StillRunning, escalate
 from harness.resilience.events import Escalated
-from harness.resilience.pending import Answer, Expired, Pending, Status
 from harness.resilience.verdict import classify
 from tests.unit.resilience.virtual import Scripted, Story, now, play
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.resilience.call import Call
+from harness.resilience.breaker import Call
 from harness.resilience.events import Degraded, FellBack
 from harness.resilience.fallback import Secondary, fallback
 from tests.unit.resilience.virtual import LoopClock, Scripted, Story, play

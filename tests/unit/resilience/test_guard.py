@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 
-from harness.resilience.breaker import Breaker, BreakerSettings, CircuitOpen, State
-from harness.resilience.call import compose
-from harness.resilience.clock import SystemClock
-from harness.resilience.deadline import Deadline
-from harness.resilience.guard import Wait, admission, brief, guard
+from harness.resilience.breaker import (
+    Breaker,
+    BreakerSettings,
+    CircuitOpen,
+    State,
+    Wait,
+    admission,
+    brief,
+    compose,
+    guard,
+)
+from harness.resilience.clock import Deadline, SystemClock
 from tests.unit.fakes import FakeClock
 
 

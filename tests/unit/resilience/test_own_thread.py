@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.resilience.own_thread import on_own_thread
+from harness.resilience.threads import on_own_thread
 
 LONG = 60.0
 """Seconds: far more than any of these tests takes."""

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from tenacity import TryAgain
 
 from harness.resilience import Backoff, Deadline
-from harness.resilience.call import Policy
+from harness.resilience.breaker import Policy
 from harness.resilience.events import GaveUp, Recovered, Retrying
-from harness.resilience.retry import BACKOFF, retry
-from harness.resilience.schedule import SCHEDULES, Delays, Table, schedule
+from harness.resilience.retry import BACKOFF, SCHEDULES, Delays, Table, retry, schedule
 from harness.resilience.verdict import Category, Verdict
 from tests.unit.resilience.virtual import LoopClock, Scripted, Story, now, play
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.resilience import Backoff
-from harness.resilience.schedule import JITTER, SCHEDULES, Delays, Table, schedule
+from harness.resilience.retry import JITTER, SCHEDULES, Delays, Table, schedule
 
 
 @pytest.mark.parametrize(

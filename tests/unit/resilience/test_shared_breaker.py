@@ -10,8 +10,8 @@ import pytest
 
 from harness.resilience.breaker import BreakerSettings, CircuitOpen, State
 from harness.resilience.circuit_store import CircuitStore
+from harness.resilience.circuits import SharedBreaker
 from harness.resilience.events import ResilienceEvent
-from harness.resilience.shared_breaker import SharedBreaker
 from tests.unit.fakes import FakeClock
 
 NAME = "origin:http://shop.local"

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.resilience.breaker_state import CircuitOpen
+from harness.resilience.breaker import CircuitOpen
 from harness.resilience.escalate import StillRunning
 from harness.resilience.limit import LimitExceeded
 from harness.resilience.retry import BACKOFF, retry

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.spec.load import Loaded, load_file
+from harness.spec.load import load_file
+from harness.spec.loaded import Loaded
 from harness.spec.problems import Problem, SpecError
 
 STEPS: list[dict[str, Any]] = [

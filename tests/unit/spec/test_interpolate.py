@@ -8,8 +8,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.failure import Failed
-from harness.spec.interpolate import MissingMemory, interpolate_step, resolve
-from harness.spec.references import BadReferenceError, Scope
+from harness.spec.interpolate import interpolate_step, resolve
+from harness.spec.references import BadReferenceError, MissingMemory, Scope
 from harness.spec.steps import Step
 
 STEP: TypeAdapter[Step] = TypeAdapter(Step)

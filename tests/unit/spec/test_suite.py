@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.spec.checks import check_suite
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
-from harness.spec.suite import by_name, dependencies, needed
+from harness.spec.suite import by_name, check_suite, dependencies, needed
 from tests.unit.spec.files import loaded, task
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from harness.events import TaskEnded, TaskStarted
 from harness.injection import fault_of
-from harness.reporting.redaction import MARK
+from harness.reporting.addresses import MARK
 from harness.resilience.events import CircuitChanged, InvariantBroken, Retrying, ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed
 from harness.telemetry import Record, in_task
