@@ -14,10 +14,10 @@ if TYPE_CHECKING:
         load_task,
         simulate_delayed_state_update,
     )
-    from harness.failure import ErrorType
     from harness.injection import InjectionError
     from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
     from harness.record import TaskResult
+    from harness.recovery.catalog import ErrorType
     from harness.report import ErrorReport
     from harness.spec.problems import SpecError
     from harness.spec.task import TaskSpec
@@ -44,7 +44,7 @@ _HOMES = {
     "SpecError": "harness.spec.problems",
     "TaskFailed": "harness.pytest_plugin.failures",
     "ErrorReport": "harness.report",
-    "ErrorType": "harness.failure",
+    "ErrorType": "harness.recovery.failure",
     "InjectionError": "harness.injection",
     "TaskResult": "harness.record",
     "TaskSpec": "harness.spec.task",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.failure import Failure
 from harness.record import Attempt, History, MetFault, StepRecord, TaskResult
+from harness.recovery.failure import Failure
 
 SLACK = 0.01
 """Seconds by which the times of strikes and attempts may differ: both are rounded."""

@@ -7,13 +7,14 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.criteria import CriterionError, parse
-from harness.criteria.vocabulary import WAITS
-from harness.failure import Failure, Family
+from harness.criteria.syntax import WAITS
 from harness.fault_report import advice, fault_reports
 from harness.figures import figures
 from harness.plan import Plan
 from harness.record import Attempt, Score, StepRecord, TaskResult
 from harness.recovery import Repair, Retry, Substitute, Trust
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure
 from harness.report import Context, ErrorReport, Metrics
 from harness.spec.steps import Step
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from harness.failure import Failure
 from harness.plan import Plan
 from harness.record import Attempt, StepRecord, TaskResult
 from harness.recovery import Remedy
+from harness.recovery.failure import Failure
 from harness.spec.steps import Step
 
 

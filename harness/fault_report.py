@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.aftermath import behind
-from harness.failure import Family
 from harness.record import MetFault, TaskResult
+from harness.recovery.catalog import Family
 from harness.report import FaultReport
 
 AFTER = r", (?:after|because) injected faults? "

@@ -10,9 +10,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from harness.failure import Failure, Family
 from harness.record import Answer, Attempt, StepRecord, TaskResult
 from harness.recovery import Repair, Retry, Rewind
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure
 from harness.spec.steps import Step
 
 Verdict = Literal["passed", "passed as declared", "failed", "not judged"]

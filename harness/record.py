@@ -8,8 +8,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.failure import Effect, Failure, Family, Outcome, Passed
 from harness.recovery import Remedy
+from harness.recovery.catalog import Effect, Family
+from harness.recovery.failure import Failure, Outcome, Passed
 from harness.report import ErrorReport
 from harness.spec.element_acts import Type
 from harness.spec.faults import Fault

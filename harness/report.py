@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from harness.failure import Category, ErrorType, Severity
+from harness.recovery.catalog import Category, ErrorType, Severity
 from harness.spec.parts import FinalState
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.failure import Effect, Failure, Family, Passed
 from harness.figures import is_retry
 from harness.record import History, Rewound, StepRecord, Warning_
 from harness.recovery import Retry, Substitute, Trust
+from harness.recovery.catalog import Effect, Family
+from harness.recovery.failure import Failure, Passed
 
 _ABSENT = (Family.ELEMENT, Family.AMBIGUOUS)
 """Of these an element was not there yet; of others it was, and could not be used."""

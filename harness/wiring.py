@@ -24,11 +24,11 @@ from harness.circuits import RunCircuits
 from harness.engine import run_task
 from harness.engine.ending import reached
 from harness.events import Event
-from harness.failure import Failed, Failure
 from harness.faults import FaultInjector, Network, SiteHands, StateHands, Where, prepare
 from harness.plan import Plan, new_run_id
 from harness.ports import Agent, Ask, Ports, RepairHook, Stage
 from harness.record import TaskResult
+from harness.recovery.failure import Failed, Failure
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.folders import unusable_folders
 from harness.reporting.passing import PassedEvidence

@@ -7,10 +7,11 @@ from random import Random
 from urllib.parse import urljoin, urlsplit
 
 from harness.agents.aria import Element, elements
-from harness.failure import Failed, Failure, Family
 from harness.plan import Plan
 from harness.ports import Observation, Observe
 from harness.record import History
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
 from harness.spec.element_acts import Check, Click, Option, Select, Type, Uncheck
 from harness.spec.hosts import names

@@ -13,10 +13,10 @@ from harness.agents.blame import scene
 from harness.agents.looks import Looks
 from harness.agents.source import Source
 from harness.agents.thread import AgentThread
-from harness.failure import Failed, Failure
 from harness.plan import Plan
 from harness.ports import Observe
 from harness.record import History
+from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Step
 
 CLOSE_SECONDS = 5.0

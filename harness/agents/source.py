@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.spec.problems import did_you_mean, listed
 
 PROTOCOL = "propose(plan, history, observe)"

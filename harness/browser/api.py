@@ -17,7 +17,8 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser import domains
 from harness.browser.attempt import Attempt
 from harness.browser.network import api_failure, status_code, status_failure
-from harness.failure import Effect, Failed, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
 from harness.spec.hosts import host_of
 from harness.spec.page_acts import Api
 

@@ -15,7 +15,7 @@ from harness.browser.facts import answers, locate
 from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.request import SessionRequest
 from harness.browser.tab import Tab
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
 
 LEAST_SECONDS = 0.02

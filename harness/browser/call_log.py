@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 
 TAIL = 12
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")

@@ -11,7 +11,8 @@ from harness.browser.exchange import Exchange
 from harness.browser.liveness import timed_out
 from harness.browser.network import GIVEN_UP
 from harness.browser.scene import Scene
-from harness.failure import Effect, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure
 
 SHOWN = 5
 """Requests that are named as not ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import urljoin, urlsplit
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.spec.hosts import Domains, host_of, names, with_scheme
 
 HTTP_PORT = 80

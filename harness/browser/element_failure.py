@@ -10,7 +10,8 @@ from harness.browser.call_log import CallLog
 from harness.browser.facts import Facts, elsewhere, textless
 from harness.browser.liveness import timed_out
 from harness.browser.scene import Scene, seconds
-from harness.failure import Effect, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure
 
 OTHER_TEXT = "The element is there with another text: mend the text that the selector asks for."
 _UNSTABLE = r"is not stable|detached from the DOM"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from harness.browser.launch_failure import first_line, no_display, why
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 
 DOWN = "BROWSER_ENDPOINT_DOWN"
 UNFIT = "BROWSER_ENDPOINT_UNFIT"

@@ -9,7 +9,7 @@ from harness.browser.endpoint import Endpoint
 from harness.browser.endpoint_choice import Candidate, first_turn, order
 from harness.browser.endpoint_failure import UNFIT, down, none_left
 from harness.endpoint_urls import names
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, CircuitOpen, Ticket
 from harness.settings import BrowserSettings, Settings
 

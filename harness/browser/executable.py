@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.settings import BrowserSettings
 
 VARIABLE = "HARNESS_BROWSER_EXECUTABLE"

@@ -41,7 +41,8 @@ from harness.browser.navigation_failure import (
 from harness.browser.network import net_error
 from harness.browser.scene import Scene
 from harness.browser.tab import Opened
-from harness.failure import Effect, Failed, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
 
 _INVALID = re.compile(
     r"Cannot navigate to invalid URL|while parsing|not a valid (selector|XPath)|Unknown key|Unknown engine"

@@ -14,8 +14,9 @@ from harness.browser.lease import Lease
 from harness.browser.renewal import Return
 from harness.browser.scene import Scene
 from harness.browser.storage import session_of, state_of
-from harness.failure import Failure, Family
 from harness.record import SAFE_METHODS
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
 from harness.spec.element_acts import Check, Select, Type, Uncheck, Upload
 from harness.spec.steps import Step

@@ -9,7 +9,7 @@ from harness.browser.facts import Facts, elsewhere, textless
 from harness.browser.liveness import timed_out
 from harness.browser.scene import Scene, shortened
 from harness.criteria import fold
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 
 
 def late_wait(scene: Scene, facts: Facts | None) -> Failure:

@@ -25,7 +25,7 @@ from harness.browser.session import PlaywrightSession
 from harness.browser.storage import put_databases, without_databases
 from harness.browser.tab import Tab
 from harness.browser.tls import TlsFront
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.settings import BrowserSettings
 

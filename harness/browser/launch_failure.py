@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 
 WORDS = 3
 """Lines of the browser's own log that are told."""

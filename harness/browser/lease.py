@@ -17,9 +17,9 @@ from harness.browser.request import SessionRequest
 from harness.browser.scene import seconds as words
 from harness.browser.storage import put_databases, without_databases
 from harness.browser.tab import Tab
-from harness.failure import Failed, Failure
 from harness.ports import ConsoleLine
 from harness.record import Sent
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 
 CLOSE_SECONDS = 3.0

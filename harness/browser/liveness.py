@@ -11,7 +11,8 @@ from harness.browser.call_log import CallLog
 from harness.browser.exchange import Exchange
 from harness.browser.facts import answers
 from harness.browser.scene import Scene, seconds
-from harness.failure import Effect, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure
 
 PROBE_SECONDS = 0.25
 ENDING_SECONDS = 0.4

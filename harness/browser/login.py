@@ -26,7 +26,7 @@ from harness.browser.isolated import script
 from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.network import REFUSED_STATUSES
 from harness.browser.scene import Scene
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 from harness.spec.hosts import host_of
 
 _FORM = script(

@@ -14,7 +14,8 @@ from harness.browser import domains
 from harness.browser.attempt import Attempt
 from harness.browser.network import GIVEN_UP, net_error, status_failure
 from harness.browser.tab import Opened
-from harness.failure import Effect, Failed
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed
 from harness.spec.page_acts import Open
 
 NOTHING_TO_SHOW = (204, 205)

@@ -21,7 +21,8 @@ from harness.browser.network import (
 )
 from harness.browser.policy import strayed
 from harness.browser.scene import Scene
-from harness.failure import Effect, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure
 
 
 def opening_failure(name: str, text: str, scene: Scene) -> Failure:

@@ -10,7 +10,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.failure import Effect, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure
 from harness.spec.hosts import ANYWHERE, Domains
 
 NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")

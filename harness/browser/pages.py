@@ -20,7 +20,8 @@ from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.network import net_error, net_failure, status_failure
 from harness.browser.scene import seconds
 from harness.browser.transfer import free_path
-from harness.failure import Effect, Failed, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
 from harness.spec.page_acts import Dialog, Screenshot, SwitchPage
 
 SCREENSHOTS = "screenshots"

@@ -14,7 +14,8 @@ from harness.browser.attempt import LEAST_SECONDS, Attempt
 from harness.browser.call_log import CallLog
 from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.scene import seconds
-from harness.failure import Effect, Failed, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
 from harness.spec.element_acts import Check, Click, Drag, Hover, Uncheck
 
 DRAG_MOVES = 10

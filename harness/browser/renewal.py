@@ -17,7 +17,7 @@ from harness.browser.navigation import go_to
 from harness.browser.network import status_failure
 from harness.browser.scene import Scene
 from harness.browser.storage import session_script
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 
 GRACE = 0.1
 """Seconds after its limit at which a call that Playwright did not end is ended from outside."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urldefrag, urlsplit
 
 from harness.browser.network import GIVEN_UP, code_of, effect_of, net_error
-from harness.failure import Effect
 from harness.record import SAFE_METHODS, Sent
+from harness.recovery.catalog import Effect
 
 MOST = 200
 """Requests that are kept of one step; a page that sends more is a write already."""

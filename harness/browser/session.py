@@ -33,10 +33,11 @@ from harness.browser.scene import Scene
 from harness.browser.storage import state_of
 from harness.browser.tab import Tab
 from harness.browser.transfer import free_path
-from harness.failure import Effect, Failed, Failure, Family, Outcome, Passed, Scope
 from harness.ports import Evidence, Observation, Saved
 from harness.record import Sent
 from harness.recovery import Capture
+from harness.recovery.catalog import Effect, Family, Scope
+from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.resilience import Clock, Deadline
 from harness.spec.page_acts import Api, Open, SwitchPage
 from harness.spec.steps import Step

@@ -15,7 +15,8 @@ from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.attempt import Attempt
 from harness.browser.isolated import script
-from harness.failure import Effect, Failed, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
 from harness.spec.element_acts import Download, Upload
 
 DOWNLOADS = "downloads"

@@ -14,10 +14,10 @@ from functools import partial
 from harness.agents.registry import Agents, TaskAgent
 from harness.agents.source import Source
 from harness.cli.held_back import CarefulHarness, HeldBack
-from harness.failure import Failed, Failure
 from harness.plan import Plan
 from harness.ports import Observe
 from harness.record import History, TaskResult
+from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker
 from harness.settings import Settings
 from harness.spec.steps import Step

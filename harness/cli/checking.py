@@ -11,8 +11,8 @@ from harness.agents import Agents
 from harness.cli.addresses import address_advice
 from harness.cli.project import project_of
 from harness.compile.making import SCRIPTED
-from harness.failure import Failed
 from harness.faults.places import Project, misplaced, misplaced_in_plan
+from harness.recovery.failure import Failed
 from harness.settings import Settings, SettingsError, load_settings
 from harness.spec.advice import advice
 from harness.spec.directory import MEMORY_FILES, TRACE_FILE

@@ -11,8 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from harness.failure import Failure, Family, Row
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Rulebook, Skip, Substitute, Trust
+from harness.recovery.catalog import Family, Row
+from harness.recovery.failure import Failure
 
 _EXAMPLES = Path(__file__).with_name("error_examples.json")
 """Code -> what a report of it says beyond the catalog: `message`, `step`, `step_index`, `context`."""

@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.code_facts import excerpt, facts, treatment
 from harness.cli.ending import fail
-from harness.failure import CATALOG, Row
+from harness.recovery.catalog import CATALOG, Row
 from harness.spec.problems import did_you_mean
 
 

@@ -13,7 +13,7 @@ import typer
 from harness.cli.chosen_services import Chosen, chosen_services
 from harness.cli.ending import JSON_LINES, fail
 from harness.cli.service_lines import document, lines
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.reporting.names import shown_path
 from harness.resilience import SystemClock
 from harness.services import Services

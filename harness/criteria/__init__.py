@@ -1,18 +1,11 @@
 """The assertion language (DESIGN 4.8): parse a criterion, evaluate it over any sources, explain what failed."""
 
-from harness.criteria.assignment import assign
-from harness.criteria.criterion import Criterion, ValueExpression
-from harness.criteria.differences import difference
-from harness.criteria.errors import CriterionError
-from harness.criteria.evaluation import evaluate, evaluate_value, pauses
-from harness.criteria.memory import memory_lookup
-from harness.criteria.parser import parse, parse_value
-from harness.criteria.paths import PathError, lookup
-from harness.criteria.patterns import PatternError
-from harness.criteria.sources import Sources
-from harness.criteria.syntax import Json
-from harness.criteria.values import compare, equal, fold
-from harness.criteria.verdict import Explanation, Verdict
+from harness.criteria.check import Explanation, Sources, Verdict, difference
+from harness.criteria.evaluate import evaluate, evaluate_value, pauses
+from harness.criteria.parser import Criterion, ValueExpression, parse, parse_value
+from harness.criteria.paths import PathError, assign, lookup, memory_lookup
+from harness.criteria.syntax import CriterionError, Json
+from harness.criteria.values import PatternError, compare, equal, fold
 
 __all__ = [
     "Criterion",

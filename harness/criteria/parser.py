@@ -2,18 +2,164 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
 from lark import Lark
 from lark.exceptions import UnexpectedCharacters, UnexpectedToken
 
-from harness.criteria.branch import Branch
-from harness.criteria.complaints import bad_character, bad_token
-from harness.criteria.conditions import condition
-from harness.criteria.criterion import Criterion, ValueExpression
-from harness.criteria.errors import CriterionError
-from harness.criteria.expressions import value
+from harness.criteria.builder import Branch, condition, value
+from harness.criteria.syntax import (
+    MEMORY_FUNCTIONS,
+    OPERATORS,
+    PAGE_FUNCTIONS,
+    SELECTOR_FUNCTIONS,
+    Condition,
+    CriterionError,
+    Every,
+    Read,
+    Stable,
+    Value,
+    Within,
+    suggestion,
+    walk,
+)
+
+# What to say of a text that the grammar does not accept.
+
+_ANYTHING = ("a value such as text('#id'), 'done' or 5",)
+_CLOSING = {"RPAR": "`)`", "RSQB": "`]`", "RBRACE": "`}`"}
+_MARKS = {"COMMA": "`,`", **_CLOSING, "LPAR": "`(`", "COLON": "`:`", "$END": "the end"}
+_LOOKS = (  # what stands at the place, and the hint for it
+    (re.compile(r"[\u2018\u2019\u201c\u201d]"), "use straight quotes"),
+    (re.compile(r"=>|=<"), "write `>=` or `<=`"),
+    (re.compile(r"=~|~"), "use `matches`"),
+    (re.compile(r"="), "use `==`"),
+    (re.compile(r"&"), "use `&&` or ALL[...]"),
+    (re.compile(r"\|"), "use `||` or ANY[...]"),
+    (re.compile(r"[-+*/%]"), "there is no arithmetic here"),
+    (re.compile(r"[$#`]"), "text goes in quotes"),
+)
+_QUOTE = re.compile(r"['\"]")
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def bad_character(text: str, offset: int) -> CriterionError:
+    """For a character that begins nothing of the language."""
+    if _QUOTE.match(text, offset):
+        return CriterionError(text, offset, "the quoted text that starts here never ends", ("a closing quote",))
+    if text[offset - 2 : offset + 1] in ("===", "!=="):
+        return CriterionError(text, offset, "unexpected `=`", hint=f"use `{text[offset - 2 : offset]}`")
+    return CriterionError(text, offset, f"unexpected `{text[offset]}`", hint=_look(text, offset))
+
+
+def _look(text: str, offset: int) -> str:
+    return next((hint for shape, hint in _LOOKS if shape.match(text, offset)), "")
+
+
+def bad_token(text: str, offset: int, accepted: frozenset[str]) -> CriterionError:
+    """For a word or mark in a place where another must stand."""
+    word = _WORD.match(text, offset)
+    found = word.group() if word else text[offset : offset + 1].strip()
+    problem = f"unexpected `{found}`" if found else "the text ends too early"
+    return CriterionError(text, offset, problem, _expected(accepted), _hint(text, offset, found, accepted))
+
+
+def _expected(accepted: frozenset[str]) -> tuple[str, ...]:
+    if "STRING" in accepted and "COLON" not in accepted:
+        return _ANYTHING + tuple(mark for name, mark in _CLOSING.items() if name in accepted)
+    operators = (f"an operator ({' '.join(OPERATORS)})",) if "OPERATOR" in accepted else ()
+    joints = ("`&&` or `||`",) if "_AND" in accepted else ()
+    return operators + joints + tuple(mark for name, mark in _MARKS.items() if name in accepted)
+
+
+def _hint(text: str, offset: int, found: str, accepted: frozenset[str]) -> str:
+    before = text[:offset].split()[-1:]
+    if before and (hint := suggestion(before[0], ()) if before[0].isalpha() else ""):
+        return hint
+    if re.match(r"[=!<>]=?", text[offset:]) and "OPERATOR" not in accepted and "_AND" in accepted:
+        return "one comparison at a time: join two with ALL[...]"
+    if found == "[" and "OPERATOR" in accepted:
+        return "an index goes into the path: mem('orders[0].id')"
+    return suggestion(found, ()) or (_look(text, offset) if found else "")
+
+
+# A parsed criterion, and what can be told of it without running it.
+
+
+@dataclass(frozen=True, slots=True)
+class _Expression:
+    text: str
+    tree: Value | Condition = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _first_arguments(self, functions: frozenset[str]) -> frozenset[str]:
+        return frozenset(
+            node.arguments[0] for node in walk(self.tree) if isinstance(node, Read) and node.function in functions
+        )
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """The environment channels it reads."""
+        return self._first_arguments(frozenset({"json"}))
+
+    @property
+    def memory_keys(self) -> frozenset[str]:
+        """The memory keys it reads, as written: a key may be a path into a structured entry."""
+        return self._first_arguments(MEMORY_FUNCTIONS)
+
+    @property
+    def selectors(self) -> frozenset[str]:
+        """The elements it looks at."""
+        return self._first_arguments(SELECTOR_FUNCTIONS)
+
+    @property
+    def looks_at_page(self) -> bool:
+        """Whether it looks at the page, and not only at memory and channels."""
+        return any(isinstance(node, Read) and node.function in PAGE_FUNCTIONS for node in walk(self.tree))
+
+    @property
+    def waits(self) -> bool:
+        """Whether judging it may take time: WITHIN, EVENTUALLY, STABLE."""
+        return any(isinstance(node, Within | Stable) for node in walk(self.tree))
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion(_Expression):
+    """Something that holds or does not."""
+
+    tree: Condition = field(repr=False)
+
+    @property
+    def instant(self) -> tuple[str, ...]:
+        """What of it speaks of one moment, as criteria of their own; empty when nothing does.
+
+        WITHIN, EVENTUALLY and STABLE speak of a stretch of time that is over when they are settled. Of ALL the other
+        parts are left; ANY and NOT that hold such a part are settled with it.
+        """
+        return tuple(part.source for part in _instant(self.tree))
+
+    def holds_part(self, expression: str) -> bool:
+        """Whether a part of it, or all of it, is written so."""
+        return any(node.source == expression for node in walk(self.tree))
+
+
+def _instant(condition: Condition) -> list[Condition]:
+    if not any(isinstance(node, Within | Stable) for node in walk(condition)):
+        return [condition]
+    return [left for part in condition.parts for left in _instant(part)] if isinstance(condition, Every) else []
+
+
+@dataclass(frozen=True, slots=True)
+class ValueExpression(_Expression):
+    """Something that has a value, as `remember` takes it."""
+
+    tree: Value = field(repr=False)
+
 
 LONGEST = 10_000
 

@@ -7,11 +7,110 @@ a list. Anything but `.`, `[` and `]` may stand in a bare key: dashes, spaces, a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 
 from harness.criteria.syntax import Json
+
+# Putting a value into a JSON document, without changing the one given.
+
+
+def assign(document: Json, path: str, value: Json) -> Json:
+    """A new document with the value at the path.
+
+    Missing keys are made, as objects; a scalar on the way gives way to an object. An index must exist in its list, or
+    be the next one. `*` replaces in everything that is there. Raises PathError when the document has another shape.
+    """
+    return _put(document, segments(path), value)
+
+
+def _put(document: Json, way: tuple[Segment, ...], value: Json) -> Json:
+    if not way:
+        return value
+    head, rest = way[0], way[1:]
+    if isinstance(head, Wildcard):
+        return _put_everywhere(document, rest, value)
+    if isinstance(document, list) or isinstance(head, int):
+        return _put_item(document, head, rest, value)
+    entries = document if isinstance(document, dict) else {}
+    return {**entries, head: _put(entries.get(head), rest, value)}
+
+
+def _put_everywhere(document: Json, rest: tuple[Segment, ...], value: Json) -> Json:
+    if isinstance(document, dict):
+        return {key: _put(item, rest, value) for key, item in document.items()}
+    if isinstance(document, list):
+        return [_put(item, rest, value) for item in document]
+    raise PathError("`*` needs a list or an object")
+
+
+def _put_item(document: Json, head: str | int, rest: tuple[Segment, ...], value: Json) -> Json:
+    index = list_index(head)
+    if isinstance(document, dict) or index is None:
+        raise PathError(f"{head!r} does not fit {'an object' if isinstance(document, dict) else 'a list'}")
+    items = document if isinstance(document, list) else []
+    if not items and index == -1:
+        index = 0
+    place = index + len(items) if index < 0 else index
+    if not 0 <= place <= len(items):
+        raise PathError(f"there is no item [{index}] in a list of {len(items)}")
+    old = items[place] if place < len(items) else None
+    return [*items[:place], _put(old, rest, value), *items[place + 1 :]]
+
+
+# Finding a key among memory entries: exact, then inside a structured entry, then gathered from leaves.
+
+
+def memory_lookup(entries: Mapping[str, Json], key: str) -> list[Json]:
+    """Every match of the key; none when it is missing.
+
+    1. An entry of exactly this key. 2. The longest key in front of a `.` or `[` that leads to something inside its
+    value. 3. Entries below the key, gathered into one object: `orders.last` finds `{id, total}` when only
+    `orders.last.id` and `orders.last.total` are stored; `orders.*.id` finds every id.
+    """
+    if key in entries:
+        return [entries[key]]
+    for prefix, rest in _splits(key):
+        if prefix in entries and (matches := _inside(entries[prefix], rest)):
+            return matches
+    return _inside(_gathered(entries, key), key)
+
+
+def _splits(key: str) -> Iterator[tuple[str, str]]:
+    for place in range(len(key) - 1, 0, -1):
+        if key[place] in ".[":
+            yield key[:place], key[place:].removeprefix(".")
+
+
+def _inside(document: Json, path: str) -> list[Json]:
+    """A key such as `a[b` is fine as an exact key, and no path."""
+    try:
+        return follow(document, segments(path))
+    except PathError:
+        return []
+
+
+def _gathered(entries: Mapping[str, Json], key: str) -> dict[str, Json]:
+    """The entries that may lie under the key, nested at their dots; shorter keys first, so that leaves refine them."""
+    first = key.split(".", 1)[0].split("[", 1)[0]
+    wanted = [name for name in entries if first in ("", "*") or name == first or name.startswith(first + ".")]
+    document: dict[str, Json] = {}
+    ours = {id(document)}  # what is in an entry is copied before anything is put into it, once
+    for name in sorted(wanted, key=len):
+        *way, last = name.split(".")
+        place = document
+        for part in way:
+            inner = place.get(part)
+            if not isinstance(inner, dict) or id(inner) not in ours:
+                inner = dict(inner) if isinstance(inner, dict) else {}
+                ours.add(id(inner))
+                place[part] = inner
+            place = inner
+        place[last] = entries[name]
+    return document
+
 
 _SEGMENT = re.compile(
     r"""\[(?:(?P<index>-?[0-9]{1,9})|(?P<any>\*)|'(?P<one>[^']*)'|"(?P<two>[^"]*)")\]|(?P<key>[^.\[\]]+)"""

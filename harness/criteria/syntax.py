@@ -2,11 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from difflib import get_close_matches
+from types import MappingProxyType
 from typing import TypeAlias
+from unicodedata import east_asian_width
 
-from harness.criteria.vocabulary import MIRRORED
+# What is wrong with the text of a criterion, and where.
+
+WINDOW = 60
+
+
+class CriterionError(ValueError):
+    """A criterion that cannot be read. `offset` counts from 0, `line` and `column` from 1."""
+
+    def __init__(self, text: str, offset: int, problem: str, expected: tuple[str, ...] = (), hint: str = "") -> None:
+        super().__init__(text, offset, problem, expected, hint)
+        self.text = text
+        self.offset = offset
+        self.problem = problem
+        self.expected = expected
+        self.hint = hint
+        self.line = text.count("\n", 0, offset) + 1
+        self.column = offset - text.rfind("\n", 0, offset)
+
+    def __str__(self) -> str:
+        parts = [f"{self.problem} (line {self.line}, column {self.column})", *_marked(self.text, self.offset)]
+        if self.expected:
+            parts.append("expected: " + " or ".join(self.expected))
+        if self.hint:
+            parts.append("hint: " + self.hint)
+        return "\n".join(parts)
+
+
+def _marked(text: str, offset: int) -> tuple[str, str]:
+    """The line around the offset, cut to a window, and a caret under the place."""
+    start = text.rfind("\n", 0, offset) + 1
+    end = text.find("\n", offset)
+    end = len(text) if end < 0 else end
+    left, right = max(start, offset - WINDOW), min(end, offset + WINDOW)
+    before, after = text[left:offset], text[offset:right]
+    shown = ("..." if left > start else "") + before
+    return (
+        "  " + (shown + after + ("..." if right < end else "")).replace("\t", " "),
+        "  " + " " * _width(shown) + "^",
+    )
+
+
+def _width(text: str) -> int:
+    """Columns on a terminal: wide characters take two."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
+
+
+# The names of the assertion language, and what people write instead of them.
+
+FUNCTIONS = MappingProxyType(
+    {
+        "exists": ("selector",),
+        "text": ("selector",),
+        "value": ("selector",),
+        "attr": ("selector", "attribute name"),
+        "count": ("selector",),
+        "visible": ("selector",),
+        "url": (),
+        "title": (),
+        "mem": ("key",),
+        "json": ("channel", "path"),
+        "time_since": ("key",),
+        "time_until": ("key",),
+    }
+)
+SELECTOR_FUNCTIONS = frozenset(name for name, takes in FUNCTIONS.items() if takes[:1] == ("selector",))
+PAGE_FUNCTIONS = SELECTOR_FUNCTIONS | {"url", "title"}
+MEMORY_FUNCTIONS = frozenset({"mem", "time_since", "time_until"})
+PATHS = frozenset({"key", "path"})  # parameters that are paths
+QUESTIONS = frozenset({"exists", "visible"})
+
+SYMBOLS = ("==", "!=", "<", "<=", ">", ">=")
+WORDS = ("includes", "matches")
+OPERATORS = SYMBOLS + WORDS
+MIRRORED = MappingProxyType({"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="})
+
+BRACKETS = ("ALL", "ANY", "NOT")
+WAITS = MappingProxyType({"WITHIN": True, "EVENTUALLY": False, "STABLE": True})  # whether it takes seconds first
+CONSTANTS: MappingProxyType[str, bool | None] = MappingProxyType({"true": True, "false": False, "null": None})
+UNITS = MappingProxyType({"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800})
+
+HABITS = MappingProxyType(
+    {
+        "and": "use `&&` or ALL[...]",
+        "or": "use `||` or ANY[...]",
+        "not": "use `!` or NOT[...]",
+        "contains": "use `includes`",
+        "has": "use `includes`",
+        "in": "turn it round: the whole `includes` the part",
+        "is": "use `==`",
+        "eq": "use `==`",
+        "like": "use `matches` with a regular expression",
+        "len": "use `.length`",
+        "size": "use `.length`",
+        "memory": "did you mean `mem`?",
+        "env": "did you mean `json('env', '...')`?",
+        "none": "did you mean `null`?",
+        "undefined": "did you mean `null`?",
+        "startswith": "use `matches '^...'`",
+        "endswith": "use `matches '...$'`",
+    }
+)
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """A hint for a name that is not known here, or nothing."""
+    names = tuple(known)
+    folded = {candidate.casefold(): candidate for candidate in names}
+    close = get_close_matches(name.casefold(), list(folded), n=1)
+    if name.casefold() in folded or (close and name.casefold() not in HABITS):
+        return f"did you mean `{folded[name.casefold() if name.casefold() in folded else close[0]]}`?"
+    return HABITS.get(name.casefold(), "")
+
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import yaml
 
 from harness.dashboard.view import Flaky, Healed
-from harness.failure import CATALOG, Family
 from harness.history import Flaky as FlakyTask
 from harness.history import flaky_tasks
 from harness.history.record import Execution, Outcome, RunRecord, TaskPoint
+from harness.recovery.catalog import CATALOG, Family
 from harness.reporting.table import shortened
 from harness.reporting.task_record import TaskRecord
 from harness.triage.healings import Healing, healings

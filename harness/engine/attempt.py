@@ -20,9 +20,10 @@ from harness.criteria import (
     pauses,
 )
 from harness.engine.run import PageSources, Run
-from harness.failure import Assertion, Effect, Failed, Failure, Family, Outcome, Passed
 from harness.ports import Json
 from harness.recovery import Remedy, Substitute
+from harness.recovery.catalog import Effect, Family
+from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.interpolate import holds_reference, resolve
 from harness.spec.page_acts import Api, Assert, Screenshot, Wait

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.engine.run import Ending, Run
-from harness.failure import Failure
 from harness.recovery import GiveUp
+from harness.recovery.failure import Failure
 
 
 def overspent(run: Run, *, another: bool) -> Ending | None:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from harness.engine.run import Run
-from harness.failure import Failed, Failure, Outcome, Passed
+from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.recovery.network import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, State, Transition
 from harness.resilience.circuits import Scope

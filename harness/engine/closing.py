@@ -16,11 +16,11 @@ from harness.engine.judging import Played, judged
 from harness.engine.run import Ending
 from harness.engine.scoring import scored
 from harness.events import TaskEnded
-from harness.failure import Failed
 from harness.plan import Plan
 from harness.ports import Evidence, Ports, Snapshot, Stage
 from harness.record import TaskResult, Warning_
 from harness.recovery import Capture, Substitute
+from harness.recovery.failure import Failed
 from harness.report import AssertionContext, Context
 
 SNAPSHOT_LIMIT = 3.0

@@ -11,9 +11,9 @@ from harness.criteria import lookup, memory_lookup
 from harness.engine.progress import Errand
 from harness.engine.run import Run, Turn
 from harness.engine.step import do_step
-from harness.failure import Failed
 from harness.ports import Json
 from harness.recovery import Repair, Trust
+from harness.recovery.failure import Failed
 from harness.spec.page_acts import Assert
 from harness.spec.parts import StateBinding
 from harness.spec.steps import Step

@@ -10,8 +10,9 @@ from harness.engine.attempt import attempt
 from harness.engine.progress import Errand
 from harness.engine.run import Ending, Run, Turn
 from harness.engine.step import do_step
-from harness.failure import Failure, Family, Passed
 from harness.record import StepRecord
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure, Passed
 from harness.spec.page_acts import Assert
 
 UNMET = "CRITERIA_UNMET"

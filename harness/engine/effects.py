@@ -6,15 +6,15 @@ from collections.abc import Iterable, Sequence
 from urllib.parse import urldefrag
 
 from harness.criteria import parse
-from harness.criteria.syntax import Stable, Within, walk
-from harness.criteria.vocabulary import PAGE_FUNCTIONS
+from harness.criteria.syntax import PAGE_FUNCTIONS, Stable, Within, walk
 from harness.engine.attempt import ASSERTION, judge, remember, resolved
 from harness.engine.journal import Checkpoint
 from harness.engine.progress import Progress
 from harness.engine.run import Ending, Run, Turn
-from harness.failure import Effect, Failed, Failure, Outcome, Passed
 from harness.record import Sent, StepRecord, seen_writing, written_addresses
 from harness.recovery import GiveUp
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.element_acts import Check, Select, Type, Uncheck, Upload
 from harness.spec.page_acts import Api, Open

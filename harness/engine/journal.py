@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from harness.failure import Failure, Family
 from harness.ports import Kept, Saved
 from harness.record import Sent, StepRecord, seen_writing
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure
 from harness.spec.element_acts import Hover, Type
 from harness.spec.page_acts import Dialog, Open, SwitchPage
 from harness.spec.steps import Step

@@ -11,10 +11,10 @@ from harness.aftermath import aftermath, disappointments
 from harness.engine.ending import reached, shortcomings
 from harness.engine.journal import Journal
 from harness.engine.run import Ending, Run
-from harness.failure import Failure
 from harness.plan import Plan
 from harness.ports import Ports
 from harness.record import MetFault, Score, TaskResult, Warning_
+from harness.recovery.failure import Failure
 from harness.spec.parts import FinalState
 from harness.warn import warnings
 

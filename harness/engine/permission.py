@@ -8,10 +8,11 @@ from harness.engine.effects import doubt, posted, seen
 from harness.engine.journal import Checkpoint, counts
 from harness.engine.progress import Progress
 from harness.engine.run import Run
-from harness.failure import Failure, Family
 from harness.record import StepRecord
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Substitute
+from harness.recovery.catalog import Family
 from harness.recovery.crash import PERMANENT, WITHIN
+from harness.recovery.failure import Failure
 
 Answer = tuple[Failure, Remedy]
 NO_WAY_BACK = GiveUp()

@@ -11,10 +11,11 @@ from harness.engine.progress import Errand
 from harness.engine.rewind import begun
 from harness.engine.run import Run, Turn
 from harness.engine.step import do_step
-from harness.failure import Failed, Failure, Family
 from harness.plan import Plan, ReadyRepair
 from harness.ports import LeftOut
 from harness.recovery import Repair, Trust
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failed, Failure
 from harness.spec.page_acts import Assert
 
 BEFORE = -1

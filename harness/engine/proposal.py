@@ -11,10 +11,10 @@ from harness.engine.effects import took_effect
 from harness.engine.proposed_step import BadProposalError, described, step_of
 from harness.engine.run import Ending, Run
 from harness.events import AttemptEnded, StepEnded, StepStarted
-from harness.failure import Failed, Failure
 from harness.ports import Observation
 from harness.record import Answer, Attempt, History, StepRecord
 from harness.recovery import GiveUp, Retry
+from harness.recovery.failure import Failed, Failure
 from harness.spec.step import EffectClass, StepBase
 from harness.spec.steps import Step
 

@@ -11,10 +11,11 @@ from harness.engine.effects import refilled
 from harness.engine.journal import Checkpoint, counts
 from harness.engine.permission import for_good, stretched
 from harness.engine.run import Back, Ending, Run
-from harness.failure import Failed, Failure, Family, Scope
 from harness.ports import Kept
 from harness.record import Rewound, StepRecord
 from harness.recovery import GiveUp
+from harness.recovery.catalog import Family, Scope
+from harness.recovery.failure import Failed, Failure
 from harness.spec.page_acts import Api
 
 SAVE_SECONDS = 10.0

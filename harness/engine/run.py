@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from harness.engine.journal import Checkpoint, Journal
-from harness.failure import Failed, Failure
 from harness.plan import Plan
 from harness.ports import Json, Ports, Stage
 from harness.record import TaskResult
 from harness.recovery import GiveUp, Rewind
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.steps import Step
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from harness.engine.attempt import ASSERTION, judge
 from harness.engine.run import Ending, Run
-from harness.failure import Failed, Failure
 from harness.record import Score, ScorePart, StepRecord
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.parts import ScoringCheckpoint
 

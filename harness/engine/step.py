@@ -13,9 +13,10 @@ from harness.engine.permission import NO_WAY_BACK, asked_again, nearest, permitt
 from harness.engine.progress import Errand, Progress
 from harness.engine.run import Back, Ending, Run, Turn
 from harness.events import AttemptEnded, RemedyChosen, StepEnded, StepStarted
-from harness.failure import Effect, Failed, Failure, Family, Outcome, Passed, Scope
 from harness.record import Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
+from harness.recovery.catalog import Effect, Family, Scope
+from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.spec.element_acts import Download
 from harness.spec.interpolate import resolve
 from harness.spec.page_acts import Api, Open, Wait

@@ -24,11 +24,12 @@ from harness.engine.rewind import at_the_start, checkpoint, rewind
 from harness.engine.run import Back, Ending, Run, Turn
 from harness.engine.step import do_step, go_on, lost, skippable
 from harness.events import TaskStarted
-from harness.failure import Failed, Failure, Family
 from harness.plan import Plan
 from harness.ports import LeftOut, Ports, Stage
 from harness.record import TaskResult
 from harness.recovery import GiveUp
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failed, Failure
 from harness.spec.keys import slug
 from harness.spec.steps import Step
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.spec.faults import FaultBase
 
 

@@ -6,8 +6,8 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from harness.failure import Failed, Failure
 from harness.ports import Heal
+from harness.recovery.failure import Failed, Failure
 
 PATIENCE = 5.0
 """Seconds to wait for whoever else has locked it."""

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from harness.failure import Failed, Failure
 from harness.faults.blame import blamed
 from harness.faults.network import Network
 from harness.faults.occasions import Armed, Occasions, name_of, source_of
@@ -16,6 +15,7 @@ from harness.faults.tally import Tally
 from harness.faults.unmet import why_unmet
 from harness.ports import Hands, Heal, Strike
 from harness.record import MetFault
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.faults import (
     Fault,

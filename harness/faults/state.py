@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.criteria import Json, PathError, lookup
-from harness.failure import Failed, Failure
 from harness.faults.database import confined, lock
 from harness.ports import Heal, Kept, Strike, World
+from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import DatabaseLocked, DelayedState, EnvironmentAltered, MemoryAltered
 from harness.spec.faults.state import of_service
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import errno
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 
 ADDRESS = "127.0.0.1"
 GREETING = b"HTTP/1.1 \x00 a stranger is listening here\r\n\r\n"

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.events import Event
-from harness.failure import Failure
 from harness.plan import Plan
 from harness.ports.session import Evidence, Observe, Session
 from harness.ports.world import Json, Snapshot, World
 from harness.record import History, MetFault, TaskResult
 from harness.recovery import Random
+from harness.recovery.failure import Failure
 from harness.report import ErrorReport
 from harness.resilience import Clock
 from harness.resilience.breaker import Breaker

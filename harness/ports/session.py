@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from harness.failure import Failure, Outcome
 from harness.ports.world import Json
 from harness.record import Sent
 from harness.recovery import Capture
+from harness.recovery.failure import Failure, Outcome
 from harness.spec.steps import Step
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 from harness.report import ErrorReport
 from harness.reporting.documents import read_json
 from harness.reporting.manifest import MANIFEST

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from harness.failure import Failed
 from harness.pytest_plugin.state import STATE
+from harness.recovery.failure import Failed
 
 FIXTURE = "taskspec_services"
 SLOT = "taskspec_slot"

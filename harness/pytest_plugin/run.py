@@ -12,7 +12,6 @@ import pytest
 from harness.compile import compile_plan
 from harness.engine.ending import reached, unmet
 from harness.events import Event, TaskEnded
-from harness.failure import Failure, Family
 from harness.plan import Plan
 from harness.ports import LeftOut
 from harness.pytest_plugin.asking import Ask, person
@@ -23,6 +22,8 @@ from harness.pytest_plugin.state import RECORD, STATE, State
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.pytest_plugin.unrun import bare_plan, unrun
 from harness.record import TaskResult
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure
 from harness.reporting.allure_sink import AllureSink
 from harness.reporting.console import brief, cause, failure_text, headline
 from harness.reporting.job_log import commandless

@@ -55,7 +55,7 @@ def missing(
 ) -> dict[str, str]:
     """The launch option that is needed beside `options`; empty when Playwright finds a browser by itself."""
     from harness.browser.executable import find  # Playwright is loaded only in a session that needs it
-    from harness.failure import Failed
+    from harness.recovery.failure import Failed
 
     if any(options.get(name) for name in OWN_CHOICES):
         return {}

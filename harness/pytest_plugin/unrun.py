@@ -8,12 +8,12 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from harness.diagnosis import error_report
-from harness.failure import Failure
 from harness.plan import Plan
 from harness.ports import Evidence, Item, Snapshot
 from harness.pytest_plugin.state import State
 from harness.record import TaskResult
 from harness.recovery import NoRecovery
+from harness.recovery.failure import Failure
 from harness.report import Context
 from harness.spec.expressions import environment_names
 from harness.spec.keys import slug

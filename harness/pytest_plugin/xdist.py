@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed
 from harness.pytest_plugin import ordinary_tests
 from harness.pytest_plugin.begun import ALONE, JOURNAL
 from harness.pytest_plugin.comeback import Comeback, last_one, looks_ahead, of_task
@@ -21,6 +20,7 @@ from harness.pytest_plugin.garbage import rarely
 from harness.pytest_plugin.order import groups
 from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, STATE, State
 from harness.pytest_plugin.telemetry import telemetry_of
+from harness.recovery.failure import Failed
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id, expand

@@ -5,15 +5,16 @@ from harness.recovery.remedy import (
     NOTHING,
     Capture,
     GiveUp,
+    Random,
     Remedy,
     Repair,
     Retry,
     Rewind,
+    Rule,
     Skip,
     Substitute,
     Trust,
 )
-from harness.recovery.rule import Random, Rule
 from harness.recovery.rulebook import NoRecovery, Rulebook
 
 __all__ = [

@@ -7,9 +7,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from harness.failure import Failure
-from harness.recovery.remedy import Capture, GiveUp, Remedy, Retry
-from harness.recovery.rule import Random, Rule, shorthand
+from harness.recovery.failure import Failure
+from harness.recovery.remedy import Capture, GiveUp, Random, Remedy, Retry, Rule, shorthand
 
 
 class _Captures(Rule):

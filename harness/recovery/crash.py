@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from harness.failure import Failure, Scope
-from harness.recovery.remedy import GiveUp, Remedy, Retry, Rewind
-from harness.recovery.rule import Random, Rule, shorthand
+from harness.recovery.catalog import Scope
+from harness.recovery.failure import Failure
+from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rewind, Rule, shorthand
 
 PERMANENT = 3
 """The third crash of one task ..."""

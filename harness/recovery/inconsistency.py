@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from harness.failure import Failure
-from harness.recovery.remedy import GiveUp, Remedy, Trust
-from harness.recovery.rule import Random, Rule, shorthand
+from harness.recovery.failure import Failure
+from harness.recovery.remedy import GiveUp, Random, Remedy, Rule, Trust, shorthand
 
 
 class TrustEnvironment(Rule):

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from harness.failure import Failure
-from harness.recovery.remedy import GiveUp, Remedy, Retry
-from harness.recovery.rule import Random, Rule, shorthand
+from harness.recovery.failure import Failure
+from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rule, shorthand
 from harness.resilience import Backoff
 
 DEFAULT_RETRIES = 3

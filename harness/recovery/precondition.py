@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from harness.failure import Failure
-from harness.recovery.remedy import GiveUp, Remedy, Repair, Skip
-from harness.recovery.rule import Random, Rule, shorthand
+from harness.recovery.failure import Failure
+from harness.recovery.remedy import GiveUp, Random, Remedy, Repair, Rule, Skip, shorthand
 
 
 class AbortWithWarning(Rule):

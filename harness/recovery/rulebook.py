@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.failure import Category, Failure, Family
 from harness.recovery.assertion import OnAssertionFail, SaveTraceAndReport
+from harness.recovery.catalog import Category, Family
 from harness.recovery.crash import OnBrowserCrash, RestartFromCheckpoint
 from harness.recovery.element import (
     AbortOnAmbiguity,
@@ -17,11 +17,11 @@ from harness.recovery.element import (
     RetryAction,
     WaitAndRetry,
 )
+from harness.recovery.failure import Failure
 from harness.recovery.inconsistency import OnStateInconsistency, TrustEnvironment
 from harness.recovery.network import FixedRetry, OnNetworkError
 from harness.recovery.precondition import AbortWithWarning, OnPreconditionFail
-from harness.recovery.remedy import NOTHING, Capture, GiveUp, Remedy, Skip
-from harness.recovery.rule import Captured, Random, Rule
+from harness.recovery.remedy import NOTHING, Capture, Captured, GiveUp, Random, Remedy, Rule, Skip
 from harness.recovery.timeout import CaptureStateAndAbort, OnTimeout
 
 

@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from harness.failure import ErrorType, Failure
-from harness.recovery.remedy import GiveUp, Remedy, Rewind, Skip
-from harness.recovery.rule import Random, Rule, shorthand
+from harness.recovery.catalog import ErrorType
+from harness.recovery.failure import Failure
+from harness.recovery.remedy import GiveUp, Random, Remedy, Rewind, Rule, Skip, shorthand
 
 STRETCH = 1.5
 """specs/003 4.1: `task.timeout *= 1.5`."""

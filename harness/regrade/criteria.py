@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from harness.compile.filling import Filling
 from harness.criteria import CriterionError, parse
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.regrade.documents import UnusableEvidenceError
 from harness.regrade.grading import Grade, grade
 from harness.regrade.sources import RecordedSources, redacted_names

@@ -9,11 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.criteria import Criterion, Json
-from harness.criteria.checks import check
-from harness.criteria.patterns import SECONDS, Patience
-from harness.criteria.reading import read
-from harness.criteria.sources import Pass
+from harness.criteria.check import Pass, check, read
 from harness.criteria.syntax import Compare, Condition, Every, Not, Read, Some, Stable, Test, Within, walk
+from harness.criteria.values import SECONDS, Patience
 from harness.regrade.sources import RecordedSources, redacted, redacted_names
 from harness.regrade.undecided import UndecidedError
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
-from harness.failure import Failure
 from harness.recovery import GiveUp
+from harness.recovery.failure import Failure
 from harness.regrade.grading import Grade
 from harness.regrade.recorded import Recorded
 from harness.reporting.grading import UNMET

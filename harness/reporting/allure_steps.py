@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from allure_commons.model2 import Parameter, Status, StatusDetails, TestStepResult
 
 from harness.diagnosis import note
-from harness.failure import Failure, Family
 from harness.record import Attempt, StepRecord, TaskResult
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure
 from harness.reporting.redaction import Redactor
 from harness.reporting.table import done, place, shortened, worked_on
 from harness.spec.steps import Step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.failure import CATALOG, Category, ErrorType, Family, Row
+from harness.recovery.catalog import CATALOG, Category, ErrorType, Family, Row
 
 GROUPS = (
     "Product defects (assertions and success criteria)",

@@ -12,10 +12,10 @@ from typing import Any
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import Compare, oriented
 from harness.diagnosis import note, went_back
-from harness.failure import Failure
 from harness.fault_report import after_faults, fault_reports
 from harness.plan import Plan
 from harness.record import TaskResult
+from harness.recovery.failure import Failure
 from harness.reporting.hints import fitting_hint
 from harness.reporting.job_log import commandless
 from harness.reporting.names import shown_path

@@ -7,10 +7,10 @@ from datetime import UTC, timedelta
 from pathlib import Path
 
 from harness.criteria import Criterion
-from harness.failure import Failed
 from harness.plan import Plan
 from harness.ports import Evidence, Json
 from harness.record import TaskResult
+from harness.recovery.failure import Failed
 from harness.reporting.addresses import MARK
 from harness.reporting.documents import write_json
 from harness.reporting.redaction import Redactor

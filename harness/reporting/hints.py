@@ -6,10 +6,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 from harness.diagnosis import assertion_hint
-from harness.failure import Family
 from harness.fault_report import advice
 from harness.plan import Plan
 from harness.record import TaskResult
+from harness.recovery.catalog import Family
 from harness.reporting.names import shown_path
 
 NO_SERVICES = "Check the host's spelling; there is no [tool.harness.services] in {}: `harness demo` shows a set-up."

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from harness.failure import Family
 from harness.figures import success_rates
+from harness.recovery.catalog import Family
 from harness.reporting.task_record import TaskRecord
 
 _NAMES = {Family.NETWORK: "network_error", Family.ASSERTION: "assertion_retry"}

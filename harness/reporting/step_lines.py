@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.diagnosis import note
-from harness.failure import Failure
 from harness.record import Attempt, History, StepRecord
+from harness.recovery.failure import Failure
 from harness.reporting.redaction import Redactor
 from harness.reporting.table import shortened, worked_on
 

@@ -8,10 +8,11 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from harness.failure import Failure, Family
 from harness.figures import Verdict, figures, verdict
 from harness.plan import Plan
 from harness.record import MetFault, TaskResult
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure
 from harness.reporting.console import also_unmet, cause, reason
 from harness.reporting.redaction import Redactor
 from harness.reporting.step_lines import StepLine, step_lines

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.diagnosis import note
-from harness.failure import Failure
 from harness.ports import ConsoleLine, Evidence, Json
 from harness.record import Attempt, StepRecord, TaskResult
+from harness.recovery.failure import Failure
 from harness.reporting.table import described, place
 
 TRACE, HAR = "trace.zip", "network_logs.har"

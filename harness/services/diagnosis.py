@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.services.child import Child
 from harness.services.health import WAITS, Answer, Health
 from harness.services.listener import describe_listener

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
 from harness.services.places import LOGS
 from harness.services.services import Services

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 from harness.services.identity import Identity
 from harness.services.states import State
 

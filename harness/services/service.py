@@ -13,7 +13,7 @@ from typing import Literal, NoReturn
 
 import httpx2
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, nobody
 from harness.service_settings import AUTO, ServiceSettings, expand

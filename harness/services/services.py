@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, nobody
 from harness.service_settings import AUTO, ServiceSettings

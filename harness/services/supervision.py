@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Condition, Deadline, Supervisor
 from harness.services.child import GRACE, KILLED_WITHIN, POLL
 from harness.services.diagnosis import Occupied

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TextIO
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.resilience import Clock, Deadline
 from harness.services.child import POLL
 from harness.services.diagnosis import Diagnosis

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
-from harness.failure import CATALOG
+from harness.recovery.catalog import CATALOG
 from harness.spec.element_acts import Upload
 from harness.spec.expressions import expression_problems, reference_problems
 from harness.spec.fault_checks import HOST, fault_problems, not_a_host, same_ids, unused_act

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
-from harness.failure import CATALOG
+from harness.recovery.catalog import CATALOG
 from harness.spec.css import css_flaw
 from harness.spec.expressions import unknown_channel
 from harness.spec.faults.base import FaultBase, RequestFault

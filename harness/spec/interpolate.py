@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.spec.references import BadReferenceError, MissingMemory, Scope, as_text, fill, fill_criterion
 from harness.spec.steps import Step
 

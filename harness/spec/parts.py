@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from harness.failure import ErrorType
+from harness.recovery.catalog import ErrorType
 from harness.spec.steps import Step
 
 FinalState = Literal["completed", "partial_success", "failed", "aborted"]

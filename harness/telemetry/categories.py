@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.failure import ErrorType, Failure, Family, Scope
+from harness.recovery.catalog import ErrorType, Family, Scope
+from harness.recovery.failure import Failure
 from harness.resilience.thresholds import SESSION, VALIDATION
 
 _BY_CODE = {

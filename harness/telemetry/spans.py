@@ -14,9 +14,9 @@ from opentelemetry.trace import ProxyTracerProvider, Span, Status, StatusCode, T
 from opentelemetry.util.types import AttributeValue
 
 from harness.events import AttemptEnded, Event, TaskEnded, TaskStarted
-from harness.failure import Failure
 from harness.plan import Plan
 from harness.record import TaskResult
+from harness.recovery.failure import Failure
 from harness.telemetry.record import Record
 from harness.telemetry.stream import Redactor
 

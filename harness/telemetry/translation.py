@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from harness.events import AttemptEnded, Event, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
-from harness.failure import Failure, Family
 from harness.figures import attempts_made, figures, step_key
 from harness.plan import Plan
 from harness.record import Attempt, StepRecord, TaskResult
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.spec.steps import Step
 from harness.telemetry.categories import category, origin

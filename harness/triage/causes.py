@@ -8,8 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from harness.failure import CATALOG
-from harness.failure.taxonomy import Family, Scope
+from harness.recovery.catalog import CATALOG, Family, Scope
 from harness.reporting.visible import printable
 from harness.triage.trouble import Trouble
 from harness.triage.wording import LONGEST, normalised

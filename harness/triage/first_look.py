@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.criteria.vocabulary import FUNCTIONS
-from harness.failure import CATALOG, Family
+from harness.criteria.syntax import FUNCTIONS
+from harness.recovery.catalog import CATALOG, Family
 from harness.reporting.names import shown_path
 from harness.reporting.visible import printable
 from harness.triage.causes import UNREACHABLE, Cause, underlying

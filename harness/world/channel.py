@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 
 from harness.criteria import assign
 from harness.criteria.paths import PathError
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 
 MAX_DOCUMENT = 10_000_000
 """Bytes of a document; more is refused."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.criteria.paths import PathError, quoted
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.settings import ChannelSettings, WorldMark
 from harness.world.channel import Channel, corrupt, refused
 from harness.world.file_channel import FileChannel

@@ -10,7 +10,7 @@ from typing import Any
 import httpx2
 
 from harness.criteria.paths import PathError, Segment, list_index, segments
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.settings import WorldMark
 from harness.world.channel import (
     MAX_DOCUMENT,

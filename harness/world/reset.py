@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.resilience.threads import NOT_CARRIED, on_own_thread
 from harness.world.channels import Channels
 from harness.world.python_channel import imported

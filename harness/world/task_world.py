@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from harness.failure import Failed
 from harness.plan import Plan
 from harness.ports import Kept
+from harness.recovery.failure import Failed
 from harness.resilience import Clock
 from harness.spec.memory import is_entry
 from harness.world import checkpoint

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.failure import Failure, Passed
+from harness.recovery.failure import Failure, Passed
 from harness.ports import Evidence, Item, Snapshot
 from harness.record import StepRecord
 from harness.recovery import Retry

@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from harness.events import Event, StepStarted
-from harness.failure import Failure
 from harness.record import TaskResult
+from harness.recovery.failure import Failure
 from harness.reporting.redaction import Redactor
 from harness.resilience import SystemClock
 from harness.resilience.events import CircuitChanged, InvariantBroken

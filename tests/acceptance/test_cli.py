@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.failure import CATALOG
+from harness.recovery.catalog import CATALOG
 from harness.reporting.serving import report_server
 from tests.acceptance.conftest import Project
 from tests.acceptance.warm import harness

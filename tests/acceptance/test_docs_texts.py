@@ -162,7 +162,7 @@ def texts(file: Path) -> Iterator[str]:
 
 
 def test_codes_in_troubleshooting_are_codes() -> None:
-    from harness.failure.catalog import CATALOG
+    from harness.recovery.catalog import CATALOG
 
     text = (ROOT / "docs" / "troubleshooting.md").read_text("utf-8")
     words = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", text)) - {

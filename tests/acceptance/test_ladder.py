@@ -14,8 +14,8 @@ import pytest
 from harness.browser.renewal import Return
 from harness.engine.journal import counts
 from harness.events import Event, StepStarted
-from harness.failure import Failure
 from harness.record import TaskResult
+from harness.recovery.failure import Failure
 from tests.acceptance.kills import (
     LOOP,
     Kills,

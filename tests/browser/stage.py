@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from harness.browser import Browsers, PlaywrightSession, SessionRequest
-from harness.failure import Failure, Passed
+from harness.recovery.failure import Failure, Passed
 from harness.spec.steps import Step
 from tests.browser.moments import stretched
 from tests.browser.site import Site

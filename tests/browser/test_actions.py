@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Effect, Failure, Passed
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure, Passed
 from harness.spec.page_acts import Wait
 from tests.browser.stage import Stage, failed, passed, perform
 

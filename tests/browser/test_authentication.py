@@ -10,7 +10,8 @@ import pytest
 
 from harness.browser import PlaywrightSession
 from harness.browser.actions import ACTIONS
-from harness.failure import Effect, Failure, Passed
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure, Passed
 from harness.spec.element_acts import Click
 from tests.browser.hosts import Answer, Asked, Host, to
 from tests.browser.moments import stretched

@@ -11,7 +11,7 @@ import pytest
 from harness.browser import Browsers
 from harness.browser.page_state import page_state
 from harness.browser.watch import CONSOLE_LINES
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
 from tests.browser import poison

@@ -20,8 +20,8 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser import PlaywrightSession, checkpoint, renewal
 from harness.browser.checkpoint import Checkpoint
 from harness.browser.tab import Tab
-from harness.failure import Failed, Failure
 from harness.recovery import Capture
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from tests.browser import poison
 from tests.browser import site as site_module

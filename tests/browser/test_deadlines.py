@@ -12,7 +12,8 @@ import pytest
 
 from harness.browser import PlaywrightSession
 from harness.browser.dialogs import DIALOGS
-from harness.failure import Effect, Failed, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
 from tests.browser.moments import LOADED, hung, stretched
 from tests.browser.processes import gone, signal_tree
 from tests.browser.stage import SHOP, Stage, failed, passed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 from tests.browser.stage import SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")

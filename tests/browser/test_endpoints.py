@@ -13,9 +13,9 @@ import pytest
 
 from harness.browser import Browsers, Endpoints
 from harness.browser.executable import find
-from harness.failure import Failed, Failure
 from harness.ports import Evidence
 from harness.recovery import Capture
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
 from harness.resilience.breaker import Breaker, BreakerSettings
 from harness.settings import BrowserSettings

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failure
 from harness.ports import Evidence
 from harness.recovery import FULL, NOTHING
+from harness.recovery.failure import Failure
 from tests.browser.moments import until
 from tests.browser.processes import signal_tree
 from tests.browser.stage import SHOP, Stage, failed, passed

@@ -13,7 +13,8 @@ import pytest
 
 from harness.browser import Browsers
 from harness.browser.scene import seconds
-from harness.failure import Effect, Failed, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
 from tests.browser.moments import stretched, until

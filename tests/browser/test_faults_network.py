@@ -12,9 +12,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.browser import PlaywrightSession
-from harness.failure import Failed, Failure, Passed
 from harness.faults import FaultInjector, Network, Where, prepare
 from harness.ports import Heal, Strike
+from harness.recovery.failure import Failed, Failure, Passed
 from harness.resilience import SystemClock
 from harness.spec.faults import Fault
 from tests.browser.moments import stretched

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.browser import PlaywrightSession
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 from tests.browser.stage import SHOP, Stage, failed, passed
 from tests.browser.striking import strike
 

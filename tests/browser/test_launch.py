@@ -17,7 +17,7 @@ import pytest
 
 from harness.browser import Browsers, PlaywrightSession, SessionRequest, tab
 from harness.browser.tab import Tab
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
 from tests.browser.moments import until

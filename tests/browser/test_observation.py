@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from tests.browser.moments import LOADED
 from tests.browser.stage import DEAD, SHOP, Stage, failed, passed
 

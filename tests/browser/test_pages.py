@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Effect
 from harness.recovery import Capture
+from harness.recovery.catalog import Effect
 from tests.browser.stage import DEAD, SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -11,7 +11,8 @@ import pytest
 
 from harness.browser import PlaywrightSession
 from harness.browser.policy import refused_hosts
-from harness.failure import Effect, Failure, Passed
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure, Passed
 from harness.spec.hosts import Domains
 from tests.browser.hosts import Answer, Asked, Host, to
 from tests.browser.stage import EVIL, SHOP, Stage, failed, passed, perform

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, PlaywrightSession
-from harness.failure import Failure, Passed
+from harness.recovery.failure import Failure, Passed
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
 from tests.browser.moments import until

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from harness.browser import PlaywrightSession
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 from harness.spec.faults.network import NetError
 from tests.browser.shop import Shop
 from tests.browser.stage import OTHER, SHOP, Stage, failed, passed

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page
 
 from harness.browser import PlaywrightSession
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from tests.browser.hosts import Answer, Asked, Host
 from tests.browser.moments import stretched
 from tests.browser.stage import SHOP, Stage, failed, passed

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 from tests.browser.moments import COMES_WITHIN
 from tests.browser.stage import OTHER, SHOP, Stage, passed
 from tests.browser.striking import strike

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from tests.browser.stage import DEAD, EVIL, OTHER, SHOP, Stage, failed, passed
 
 LOST = Failure("BROWSER_UNRESPONSIVE", "silent", tainted=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 from tests.browser.stage import SHOP, Stage, failed, passed
 
 pytestmark = pytest.mark.filterwarnings("default")

@@ -15,10 +15,10 @@ from harness.agents.scripted import ScriptedAgent
 from harness.compile import compile_plan
 from harness.engine import run_task
 from harness.events import Event
-from harness.failure import Failed, Failure, Outcome, Passed
 from harness.ports import ConsoleLine, Evidence, Kept, Observation, Ports, Snapshot, Stage
 from harness.record import MetFault, Sent, TaskResult
 from harness.recovery import Capture
+from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.report import ErrorReport
 from harness.settings import Settings
 from harness.spec.task import TaskSpec

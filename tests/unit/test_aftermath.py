@@ -9,8 +9,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.aftermath import aftermath, behind, disappointments, undone
-from harness.failure import Failure, Passed
 from harness.record import MetFault, StepRecord, TaskResult
+from harness.recovery.failure import Failure, Passed
 from harness.spec.faults import Fault
 from tests.unit.reporting.sample import START, attempt, step
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from harness.compile import compile_plan
-from harness.failure import Failure
 from harness.plan import Plan
 from harness.recovery import GiveUp, NoRecovery
+from harness.recovery.failure import Failure
 from harness.settings import ChannelSettings, Settings
 from harness.spec.interpolate import resolve
 from harness.spec.problems import SpecError

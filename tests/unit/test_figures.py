@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failure, Family, Passed
 from harness.figures import FIGURES, Figures, figures, verdict
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure, Passed
 from harness.telemetry.record import TaskDone
 from harness.telemetry.translation import Translator
 from tests.unit.fakes import Theatre

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from harness.cli.code_facts import excerpt, facts
-from harness.failure import CATALOG, Category, Row
+from harness.recovery.catalog import CATALOG, Category, Row
 
 _TITLES = {
     Category.INFRASTRUCTURE: "the machine, the network, the site",

@@ -7,8 +7,8 @@ import contextlib
 import psutil
 
 from harness.browser.chromium import Chromium
-from harness.failure import Failed, Failure
 from harness.ports import Heal, Strike
+from harness.recovery.failure import Failed, Failure
 
 REFUSED = (
     "fault browser_stop: the browser is at --task-browser-endpoint, and a process elsewhere cannot be stopped from "

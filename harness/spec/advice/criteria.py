@@ -17,8 +17,7 @@ from harness.criteria import (
     parse,
     parse_value,
 )
-from harness.criteria.syntax import Read, walk
-from harness.criteria.vocabulary import MEMORY_FUNCTIONS
+from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
 from harness.resilience import Deadline
 from harness.spec.advice.terms import declares_failure, hooked, remembered, scopes, shares_memory, touches
 from harness.spec.interpolate import interpolate, interpolate_criterion

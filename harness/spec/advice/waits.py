@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 from harness.recovery.network import NetworkRule
 from harness.spec.advice.terms import declares_failure, steps_of
 from harness.spec.origin import Origin

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.browser import PlaywrightSession
-from harness.failure import Effect, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure
 from tests.browser.moments import stretched
 from tests.browser.stage import Stage, failed, passed
 from tests.browser.table.general import GENERAL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.browser import PlaywrightSession
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 from tests.browser.table.case import Case, judge
 from tests.browser.table.table_stage import TableStage
 from tests.browser.table.test_navigation import opened

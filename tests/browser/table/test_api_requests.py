@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 from tests.browser.stage import DEAD
 from tests.browser.table.case import Case, judge
 from tests.browser.table.table_stage import FAULTY, TableStage

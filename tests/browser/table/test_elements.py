@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 from tests.browser.table.case import PRESENT, Case, Step, judge
 from tests.browser.table.table_stage import TableStage
 from tests.browser.table.troubled_pages import at

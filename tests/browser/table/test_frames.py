@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from harness.browser import PlaywrightSession
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 from tests.browser.stage import SHOP
 from tests.browser.table.case import PRESENT, Case, Step, judge
 from tests.browser.table.strikes import all_struck, during

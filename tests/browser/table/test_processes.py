@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
 from tests.browser.moments import LOADED

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, PlaywrightSession
-from harness.failure import Effect, Failed
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
 from tests.browser.moments import LOADED, stretched

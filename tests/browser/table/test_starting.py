@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, SessionRequest
-from harness.failure import Effect, Failed, Failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
 from harness.settings import BrowserSettings
 from tests.browser.table.case import Case, compare, judge

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 from tests.browser.stage import failed, passed
 from tests.browser.table.case import Case, judge
 from tests.browser.table.table_stage import TableStage

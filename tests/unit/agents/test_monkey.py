@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.agents.monkey import Monkey, home
-from harness.failure import Failed, Failure
 from harness.ports import Observation
+from harness.recovery.failure import Failed, Failure
 from harness.spec.element_acts import Check, Click, Select, Type, Uncheck
 from harness.spec.page_acts import Open
 from harness.spec.task import TaskSpec

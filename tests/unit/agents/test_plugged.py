@@ -15,8 +15,8 @@ import pytest
 
 from harness.agents.plugged import PluggedAgent
 from harness.agents.source import Source
-from harness.failure import Failed, Failure
 from harness.ports import Observation
+from harness.recovery.failure import Failed, Failure
 
 PLAN: Any = SimpleNamespace(key="T", agent="told")
 SEEN = Observation(url="http://shop.local/", title="Shop", aria="")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.browser.call_log import CallLog
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 
 HEAD = 'Locator.click: Timeout 1000ms exceeded.\nCall log:\n  - waiting for locator("#b")\n'
 FOUND = HEAD + '    - locator resolved to <button id="b">x</button>\n  - attempting click action\n'

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.browser import domains
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.spec.hosts import Domains
 
 LABEL = st.from_regex(r"[a-z]([a-z0-9]{0,8})", fullmatch=True)

@@ -10,7 +10,7 @@ import pytest
 from harness.browser.call_log import CallLog
 from harness.browser.element_failure import element_failure
 from harness.browser.facts import Facts
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 
 SCENE: Any = SimpleNamespace(
     page=SimpleNamespace(url="http://shop.test/"), selector="#b", what="type #b", within=2.0, patience=1.0

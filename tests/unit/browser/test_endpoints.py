@@ -17,7 +17,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.endpoint import Endpoint, on_loopback, reason
 from harness.browser.endpoint_failure import DOWN, UNFIT, down, unfit
 from harness.browser.endpoints import Endpoints
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.resilience.breaker import Breaker, BreakerSettings
 from harness.settings import BrowserSettings
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.browser.executable import INSTALL, VARIABLE, find
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.settings import BrowserSettings
 
 

@@ -20,7 +20,7 @@ from harness.browser.liveness import (
     who_answers,
 )
 from harness.browser.scene import LOOK_SECONDS, OVERTIME, SHORTEST_LOOK, Scene
-from harness.failure import Effect
+from harness.recovery.catalog import Effect
 from harness.resilience import Deadline
 from tests.unit.fakes import FakeClock
 

@@ -19,7 +19,7 @@ from harness.browser.network import (
     retry_after,
     status_failure,
 )
-from harness.failure import CATALOG, Effect
+from harness.recovery.catalog import CATALOG, Effect
 from harness.spec.hosts import Domains
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.browser.transfer import confined, free_path
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 
 FOLDER = Path("/nowhere/downloads")
 

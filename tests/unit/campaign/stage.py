@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.campaign.cells import Attack, attacks
-from harness.failure import Failure, Passed
 from harness.plan import Plan
 from harness.record import Attempt, MetFault, StepRecord, TaskResult
+from harness.recovery.failure import Failure, Passed
 from harness.settings import Settings
 from harness.spec.fault_plan_file import LoadedFaultPlan, load_fault_plan
 from harness.spec.loaded import Loaded

@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from harness.cli.explain import explain
-from harness.failure import CATALOG
+from harness.recovery.catalog import CATALOG
 
 
 def test_a_code_in_full(capsys: pytest.CaptureFixture[str]) -> None:

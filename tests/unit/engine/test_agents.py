@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from harness.events import StepEnded
-from harness.failure import Effect, Failed, Failure, Passed
 from harness.ports import Observation
 from harness.record import History, TaskResult
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure, Passed
 from harness.settings import Settings
 from harness.spec.element_acts import Click
 from harness.spec.page_acts import Open

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Effect, Failure, Passed
 from harness.record import TaskResult
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure, Passed
 from tests.unit.fakes import Theatre, document, post, sending
 
 LATE = Failure("STEP_TIMEOUT", "too late")
@@ -381,7 +382,7 @@ def test_a_crash_while_a_precondition_is_looked_at_starts_with_the_preconditions
 
 
 def raise_failed() -> None:
-    from harness.failure import Failed
+    from harness.recovery.failure import Failed
 
     raise Failed(CRASH)
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.circuits import origin_of
-from harness.failure import Failure, Passed
 from harness.record import TaskResult
+from harness.recovery.failure import Failure, Passed
 from harness.resilience.breaker import Breaker, State
 from harness.resilience.events import CircuitChanged, ResilienceEvent
 from tests.unit.fakes import FakeClock, Theatre

@@ -11,9 +11,9 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.events import TaskEnded
-from harness.failure import Failed, Failure
 from harness.record import MetFault
 from harness.recovery import NOTHING
+from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault
 from tests.unit.fakes import FakeInjector, Theatre
 

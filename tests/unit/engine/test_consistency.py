@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from harness.engine import run_task
-from harness.failure import Passed
 from harness.record import TaskResult
+from harness.recovery.failure import Passed
 from harness.reporting.table import table
 from tests.unit.fakes import Theatre
 

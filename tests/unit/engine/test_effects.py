@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Effect, Failed, Failure, Passed
 from harness.record import Sent, TaskResult
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure, Passed
 from harness.spec.task import TaskSpec
 from tests.unit.fakes import Theatre, document, post, sending
 

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.failure import CATALOG, Effect, Failure, Outcome, Passed
+from harness.recovery.catalog import CATALOG, Effect
+from harness.recovery.failure import Failure, Outcome, Passed
 from harness.spec.vocabulary import RULES
 from tests.unit.fakes import Theatre
 

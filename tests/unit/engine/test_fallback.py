@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from harness.engine.scoring import metrics
-from harness.failure import Effect, Failure, Passed
 from harness.record import TaskResult
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure, Passed
 from harness.spec.advice.idle import METRICS
 from harness.spec.loaded import Loaded
 from harness.spec.origin import Origin

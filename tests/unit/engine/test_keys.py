@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failure, Passed
 from harness.record import TaskResult
+from harness.recovery.failure import Failure, Passed
 from tests.unit.fakes import Theatre
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")

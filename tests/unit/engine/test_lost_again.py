@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.failure import Effect, Failure, Passed
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure, Passed
 from tests.unit.engine.test_checkpoints import acts, click, play, types
 from tests.unit.fakes import Theatre
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Effect, Failed, Failure, Passed
 from harness.record import TaskResult
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure, Passed
 from tests.unit.engine.test_checkpoints import CRASH, acts, click, play, types
 from tests.unit.fakes import Theatre
 

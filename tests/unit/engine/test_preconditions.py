@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failure, Passed
 from harness.ports import LeftOut
 from harness.record import TaskResult
+from harness.recovery.failure import Failure, Passed
 from harness.spec.loaded import Loaded
 from harness.spec.origin import Origin
 from harness.spec.task import TaskSpec

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from harness.diagnosis import trace
-from harness.failure import Failure, Passed
 from harness.record import TaskResult
+from harness.recovery.failure import Failure, Passed
 from tests.unit.fakes import Theatre
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "Connection refused")

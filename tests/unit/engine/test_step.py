@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.events import AttemptEnded, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
-from harness.failure import CATALOG, Effect, Failed, Failure, Passed
 from harness.record import TaskResult
 from harness.recovery import NOTHING, Capture
+from harness.recovery.catalog import CATALOG, Effect
+from harness.recovery.failure import Failed, Failure, Passed
 from tests.unit.fakes import Theatre
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")

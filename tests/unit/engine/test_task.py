@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed, Failure
 from harness.record import TaskResult
+from harness.recovery.failure import Failed, Failure
 from tests.unit.fakes import Theatre
 
 OPEN = {"act": "open", "url": "http://shop.local/"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.failure import CATALOG, ErrorType, Failure, Family
 from harness.recovery import Rulebook
+from harness.recovery.catalog import CATALOG, ErrorType, Family
+from harness.recovery.failure import Failure
 
 
 def test_a_row_says_what_happened_and_what_one_can_do() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from harness.failure import CATALOG, Failure
+from harness.recovery.catalog import CATALOG
+from harness.recovery.failure import Failure
 
 HINT = CATALOG["ELEMENT_NOT_FOUND"].hint
 

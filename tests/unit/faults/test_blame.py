@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.compile import compile_plan
-from harness.failure import Failed, Failure
 from harness.faults import prepare
 from harness.faults.blame import blamed
 from harness.ports import Heal, Strike
+from harness.recovery.failure import Failed, Failure
 from harness.settings import Settings
 from harness.spec.faults import PageCrash
 from tests.unit.faults.conftest import ManualClock

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.failure import Failed, Failure
 from harness.faults import FaultInjector, Network, Where, prepare
 from harness.ports import Heal, Strike
+from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault
 from harness.spec.steps import Step
 from tests.unit.faults.conftest import FakeSite, ManualClock, refuses, site, talk, until

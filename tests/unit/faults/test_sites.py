@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.failure import Failed, Failure
 from harness.faults import SiteHands
 from harness.faults.stranger import Stranger
 from harness.ports import Heal, Strike
+from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault
 from tests.unit.faults.conftest import refuses, talk
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.failure import Failed
 from harness.faults import StateHands
 from harness.plan import Plan
 from harness.ports import Heal, Strike
+from harness.recovery.failure import Failed
 from harness.settings import ChannelSettings
 from harness.spec.faults import Fault
 from harness.world import Channels, MemoryStore, TaskWorld

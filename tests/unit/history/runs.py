@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from harness.failure import row
 from harness.history.record import Execution, Happening, Outcome, RunRecord
+from harness.recovery.catalog import row
 from harness.reporting.metrics import error_metrics
 from harness.reporting.step_lines import AttemptLine, StepLine
 from harness.reporting.task_record import TaskRecord

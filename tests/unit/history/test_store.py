@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.failure import Family
 from harness.history import HISTORY, HistoryError, load_run, recent_runs, save_run, task_points
 from harness.history.record import Ending, Execution, Happening, Outcome, RunRecord
 from harness.history.writing import drop_old_runs
+from harness.recovery.catalog import Family
 from harness.reporting.step_lines import AttemptLine, StepLine
 from harness.reporting.task_record import TaskRecord
 from tests.unit.history.runs import BEGAN, execution, executions, failed, many, nodeid, record, run, several

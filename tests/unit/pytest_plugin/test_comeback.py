@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.events import StepEnded, StepStarted, TaskEnded, TaskStarted
-from harness.failure import Passed
 from harness.plan import Plan, ReadyRepair
 from harness.pytest_plugin.begun import ALONE, JOURNAL, Begun, Journal, read_journal
 from harness.pytest_plugin.comeback import AGAIN, NO_OTHER, UNKNOWN, UNTOLD, WROTE, Verdict, verdict
@@ -22,6 +21,7 @@ from harness.pytest_plugin.run import plan_of
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, State
 from harness.pytest_plugin.xdist import READ, XdistHooks, _scheduling
 from harness.record import Sent, StepRecord
+from harness.recovery.failure import Passed
 from harness.reporting.progress import Progress
 from harness.settings import Settings
 from tests.unit.reporting import sample

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 from harness.diagnosis import error_report
-from harness.failure import Failure
 from harness.pytest_plugin.interrupted import interrupted_tasks
+from harness.recovery.failure import Failure
 from harness.report import Context
 from tests.unit.reporting import sample
 

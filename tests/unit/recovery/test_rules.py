@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from harness.failure import CATALOG, Failure
 from harness.recovery import (
     FULL,
     NOTHING,
@@ -25,6 +24,8 @@ from harness.recovery import (
     Substitute,
     Trust,
 )
+from harness.recovery.catalog import CATALOG
+from harness.recovery.failure import Failure
 from harness.spec.vocabulary import RULES
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")

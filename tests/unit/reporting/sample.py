@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from harness.diagnosis import error_report
-from harness.failure import Assertion, Failure, Outcome, Passed
 from harness.plan import Plan
 from harness.record import Attempt, StepRecord, TaskResult
 from harness.recovery import Remedy, Retry, Rulebook
+from harness.recovery.failure import Assertion, Failure, Outcome, Passed
 from harness.report import AssertionContext, Context, ErrorReport
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.failure import CATALOG, Failure
 from harness.record import MetFault
+from harness.recovery.catalog import CATALOG
+from harness.recovery.failure import Failure
 from harness.reporting.allure_files import allurerc, categories, environment_properties, executor_of, write_allure_files
 from harness.reporting.categories import GROUPS, group, grouped_codes
 from harness.reporting.console import headline

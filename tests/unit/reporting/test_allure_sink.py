@@ -14,9 +14,9 @@ from allure_commons.logger import AllureMemoryLogger
 from allure_commons.reporter import AllureReporter
 from allure_commons.utils import md5
 
-from harness.failure import Failure, Passed
 from harness.record import MetFault, StepRecord
 from harness.recovery import Retry
+from harness.recovery.failure import Failure, Passed
 from harness.reporting.addresses import MARK
 from harness.reporting.allure_sink import AllureSink, running_test
 from harness.reporting.artifacts import DirectoryArchive

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from harness.failure import Failure, Passed
 from harness.record import MetFault, Rewound, StepRecord
 from harness.recovery import Retry
+from harness.recovery.failure import Failure, Passed
 from harness.reporting.addresses import MARK
 from harness.reporting.attempt_page import Bar, attempt_lines, attempt_page
 from harness.reporting.redaction import Redactor

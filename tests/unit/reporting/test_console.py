@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.diagnosis import error_report
-from harness.failure import Assertion, Failure
 from harness.record import MetFault, Rewound, StepRecord, Warning_
 from harness.recovery import Retry
+from harness.recovery.failure import Assertion, Failure
 from harness.report import Context
 from harness.reporting.addresses import MARK
 from harness.reporting.console import brief, failure_text, folded, headline

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harness.criteria import difference
-from harness.criteria.verdict import shown
+from harness.criteria.check import shown
 from harness.reporting.addresses import MARK
 from harness.reporting.redaction import Redactor
 from harness.reporting.table import shortened

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from harness.diagnosis import LOOKED_ONCE
-from harness.failure import CATALOG, Assertion, Failure, Family
+from harness.recovery.catalog import CATALOG, Family
+from harness.recovery.failure import Assertion, Failure
 from harness.reporting.console import brief, failure_text
 from harness.reporting.hints import fitting_hint
 from tests.unit.reporting import sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.failure import Category, ErrorType
+from harness.recovery.catalog import Category, ErrorType
 from harness.reporting.console import failure_text
 from tests.unit.fakes import Theatre
 from tests.unit.reporting import sample

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.failure import Family
+from harness.recovery.catalog import Family
 from harness.reporting.metrics import error_metrics
 from harness.reporting.task_record import TaskRecord
 

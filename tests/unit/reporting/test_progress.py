@@ -6,8 +6,8 @@ import io
 import re
 
 from harness.events import RemedyChosen, StepStarted, TaskEnded, TaskStarted
-from harness.failure import Failure
 from harness.recovery import GiveUp, Retry, Substitute
+from harness.recovery.failure import Failure
 from harness.reporting.progress import Progress, line
 from tests.unit.reporting import sample
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from harness.failure import Failure, Family, Passed
 from harness.record import Answer, MetFault, StepRecord
 from harness.recovery import Retry, Substitute
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure, Passed
 from harness.reporting.addresses import MARK
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.faults import PageCrash

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failure
 from harness.ports import ConsoleLine, Evidence
 from harness.record import StepRecord, TaskResult
 from harness.recovery import Retry
+from harness.recovery.failure import Failure
 from harness.reporting.whole_trace import write_whole_trace
 from tests.unit.reporting import sample
 

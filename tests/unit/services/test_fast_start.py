@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.service_settings import ServiceSettings
 from harness.services import Services
 from harness.services.health import PROBE_TIMEOUT

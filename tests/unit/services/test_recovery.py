@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.resilience.events import ResilienceEvent, ServiceChanged
 from harness.services import Services
 from harness.services.identity import Identity

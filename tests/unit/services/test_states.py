@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.resilience.events import InvariantBroken, ResilienceEvent, ServiceChanged
 from harness.services import Services
 from harness.services.states import WAYS, State, Status

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.services import Services
 from harness.services.health import Answer, Endpoint, Health, client, probe
 from tests.unit.services.conftest import eventually, programs, settings

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.services import Services
 from tests.unit.services.conftest import (
     PROGRAM,
@@ -182,7 +182,7 @@ def test_kill_ends_the_supervision_too(make: Make, port: int) -> None:
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.services import Services
 from harness.service_settings import ServiceSettings

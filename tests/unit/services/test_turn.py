@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.services import Services, turn
 from harness.services.diagnosis import Diagnosis

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.spec.interpolate import interpolate_step, resolve
 from harness.spec.references import BadReferenceError, MissingMemory, Scope
 from harness.spec.steps import Step

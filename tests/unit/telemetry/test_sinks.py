@@ -19,7 +19,7 @@ from opentelemetry.trace import StatusCode
 from prometheus_client.parser import text_string_to_metric_families
 
 from harness.events import AttemptEnded, TaskEnded, TaskStarted
-from harness.failure import Failure
+from harness.recovery.failure import Failure
 from harness.resilience.events import (
     CircuitChanged,
     Degraded,

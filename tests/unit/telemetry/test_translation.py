@@ -8,10 +8,10 @@ from typing import Any
 
 from harness.engine.proposal import INVALID_IN_A_ROW
 from harness.events import AttemptEnded, Event, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
-from harness.failure import Failure
 from harness.plan import Plan
 from harness.record import StepRecord, TaskResult, Warning_
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Rulebook, Skip, Substitute, Trust
+from harness.recovery.failure import Failure
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
 from harness.telemetry.categories import origin
 from harness.telemetry.record import StepDone, TaskDone

@@ -12,8 +12,8 @@ from pydantic import TypeAdapter
 
 import harness
 from harness.cli.code_facts import examples, excerpt, facts, treatment
-from harness.failure import CATALOG, Row
 from harness.recovery import Rulebook
+from harness.recovery.catalog import CATALOG, Row
 from harness.spec.steps import Step
 from tools.docs.error_codes import document
 

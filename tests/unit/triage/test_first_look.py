@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.failure import CATALOG
+from harness.recovery.catalog import CATALOG
 from harness.triage import Trouble, causes
 from harness.triage.first_look import first_look
 

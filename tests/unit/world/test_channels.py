@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed, Failure
+from harness.recovery.failure import Failed, Failure
 from harness.settings import ChannelSettings
 from harness.world import Channels
 from tests.unit.world.conftest import EnvironmentServer

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.settings import ChannelSettings
 from harness.world import Channels
 

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.failure import Failed
 from harness.plan import Plan
 from harness.ports import Kept, World
+from harness.recovery.failure import Failed
 from harness.settings import ChannelSettings
 from harness.world import Channels, MemoryStore, TaskWorld
 from tests.unit.world.conftest import EnvironmentServer

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.settings import ChannelSettings, WorldMark
 from harness.world import Channels, Reset
 from tests.unit.world.conftest import EnvironmentServer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.resilience.events import ResilienceEvent, SlotAwaited
 from harness.world import Slot, Slots

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.failure import Failed
+from harness.recovery.failure import Failed
 from harness.settings import ChannelSettings
 from harness.world import Channels
 

@@ -13,9 +13,9 @@ from typing import Any, cast
 
 import pytest
 
-from harness.failure import Failed
 from harness.plan import Plan
 from harness.ports import World
+from harness.recovery.failure import Failed
 from harness.settings import ChannelSettings
 from harness.world import Channels, MemoryStore, TaskWorld
 from tests.unit.world.conftest import EnvironmentServer

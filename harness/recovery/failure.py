@@ -1,4 +1,4 @@
-"""Failure is a value; only at the edges does it travel as an exception."""
+"""What went wrong, as values: taxonomy, catalog of codes, Failure and Outcome."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.failure.catalog import Row, row
-from harness.failure.taxonomy import Category, Effect, ErrorType, Family, Scope, Severity
+from harness.recovery.catalog import Category, Effect, ErrorType, Family, Row, Scope, Severity, row
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,385 @@
+"""One part of what the grammar saw, with its place; the only module besides parser.py that knows lark's trees."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NoReturn, TypedDict
+
+from lark import Token, Tree
+
+from harness.criteria.paths import PathError, segments
+from harness.criteria.syntax import (
+    BRACKETS,
+    CONSTANTS,
+    FUNCTIONS,
+    OPERATORS,
+    PATHS,
+    QUESTIONS,
+    UNITS,
+    WAITS,
+    WORDS,
+    Compare,
+    Condition,
+    CriterionError,
+    Every,
+    Length,
+    ListOf,
+    Literal,
+    Not,
+    ObjectOf,
+    Read,
+    Some,
+    Stable,
+    Test,
+    Value,
+    Within,
+    suggestion,
+)
+from harness.criteria.values import PatternError, compiled
+
+DEEPEST = 50
+_LISTS = ("items", "entries")
+
+
+class Place(TypedDict):
+    """Where a node stands; the keyword arguments of every node of the syntax tree."""
+
+    source: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A rule's tree or a single token. Going to its parts raises CriterionError below a fixed depth."""
+
+    part: Tree[Token] | Token
+    text: str
+    depth: int = 0
+
+    @property
+    def kind(self) -> str:
+        return self.part.type if isinstance(self.part, Token) else str(self.part.data)
+
+    @property
+    def place(self) -> Place:
+        if isinstance(self.part, Token):
+            start, end = self.part.start_pos or 0, self.part.end_pos or 0
+        else:
+            start, end = self.part.meta.start_pos, self.part.meta.end_pos
+        return Place(source=self.text[start:end], offset=start)
+
+    @property
+    def source(self) -> str:
+        return self.place["source"]
+
+    @property
+    def parts(self) -> list[Branch]:
+        """The direct parts, tokens too; absent ones left out."""
+        children = [] if isinstance(self.part, Token) else self.part.children
+        if children and self.depth >= DEEPEST:
+            self.fail(f"nested more than {DEEPEST} deep")
+        return [Branch(child, self.text, self.depth + 1) for child in children if child is not None]
+
+    @property
+    def name(self) -> str:
+        """The first token: the name of a call, the text of a constant."""
+        return self.parts[0].source
+
+    @property
+    def items(self) -> list[Branch]:
+        """What stands between the brackets."""
+        return [item for part in self.parts if part.kind in _LISTS for item in part.flat]
+
+    @property
+    def flat(self) -> list[Branch]:
+        """The parts, counted as no deeper than this one: a list is no nesting of its own."""
+        children = [] if isinstance(self.part, Token) else self.part.children
+        return [Branch(child, self.text, self.depth) for child in children]
+
+    def fail(self, problem: str, expected: tuple[str, ...] = (), hint: str = "") -> NoReturn:
+        raise CriterionError(self.text, self.place["offset"], problem, expected, hint)
+
+    def fail_inside(self, value: str, problem: str, offset: int) -> NoReturn:
+        """For a quoted text: points into it, where its characters stand for themselves."""
+        inside = 1 + offset if self.source[1:-1] == value else 0
+        raise CriterionError(self.text, self.place["offset"] + inside, problem)
+
+
+# From branches to the conditions of the syntax tree.
+
+
+def condition(branch: Branch) -> Condition:
+    """The branch as something that holds or does not. Raises CriterionError."""
+    return _CONDITIONS.get(branch.kind, _test)(branch)
+
+
+def _condition_group(branch: Branch) -> Condition:
+    return condition(branch.parts[0])
+
+
+def _either(branch: Branch) -> Condition:
+    return Some(tuple(map(condition, branch.parts)), **branch.place)
+
+
+def _both(branch: Branch) -> Condition:
+    return Every(tuple(map(condition, branch.parts)), **branch.place)
+
+
+def _negation(branch: Branch) -> Condition:
+    return Not(condition(branch.parts[0]), **branch.place)
+
+
+def _condition_call(branch: Branch) -> Condition:
+    return _wait(branch) if branch.name in WAITS else _test(branch)
+
+
+def _test(branch: Branch) -> Condition:
+    tested = value(branch)
+    if isinstance(tested, Compare):
+        return tested
+    if isinstance(tested, Read) and tested.function in QUESTIONS:
+        return Test(tested, **branch.place)
+    branch.fail("a criterion is a comparison, not a bare value", hint=_comparison_hint(tested))
+
+
+def _comparison_hint(bare: Value) -> str:
+    if not isinstance(bare, Read):
+        return "compare something with it, for example text('#id') == 'done'"
+    rest = {"mem": "== true", "count": "> 0", "time_since": "< 24h", "time_until": "> 0"}.get(bare.function, "!= ''")
+    return f"compare it, for example {bare.source} {rest}"
+
+
+def _bracket(branch: Branch) -> Condition:
+    name, items = branch.name, branch.items
+    if name not in BRACKETS:
+        round_ones = f"{name} takes round brackets" if name in WAITS or name in FUNCTIONS else ""
+        branch.fail(f"unknown combinator `{name}[...]`", BRACKETS, round_ones or suggestion(name, BRACKETS))
+    if not items:
+        branch.fail(f"{name}[...] is empty", ("a criterion",))
+    if name != "NOT":
+        return (Every if name == "ALL" else Some)(tuple(map(condition, items)), **branch.place)
+    if len(items) > 1:
+        items[1].fail("NOT[...] takes one criterion", hint="say NOT[ALL[...]] or NOT[ANY[...]]")
+    return Not(condition(items[0]), **branch.place)
+
+
+def _wait(branch: Branch) -> Condition:
+    name, items = branch.name, branch.items
+    timed = WAITS[name]
+    form = f"{name}(seconds, criterion)" if timed else f"{name}(criterion)"
+    if len(items) != 1 + timed:
+        branch.fail(f"{name} takes {'two arguments' if timed else 'one argument'}", (form,))
+    seconds = _seconds(items[0], form) if timed else math.inf
+    return (Stable if name == "STABLE" else Within)(seconds, condition(items[-1]), **branch.place)
+
+
+def _seconds(branch: Branch, form: str) -> float:
+    if branch.kind in ("number", "duration"):
+        literal = value(branch)
+        if isinstance(literal, Literal) and isinstance(literal.value, int | float) and literal.value >= 0:
+            return float(literal.value)
+    branch.fail("the seconds are a number, zero or more", (form,))
+
+
+_CONDITIONS: MappingProxyType[str, Callable[[Branch], Condition]] = MappingProxyType(
+    {
+        "group": _condition_group,
+        "either": _either,
+        "both": _both,
+        "negation": _negation,
+        "bracket": _bracket,
+        "call": _condition_call,
+    }
+)
+
+
+# From branches to the values of the syntax tree: names, numbers of arguments, paths and patterns are checked here.
+
+
+def value(branch: Branch) -> Value:
+    """The branch as something that has a value. Raises CriterionError."""
+    build = _EXPRESSIONS.get(branch.kind)
+    if build is None or (branch.kind == "call" and branch.name in WAITS):
+        branch.fail("a condition cannot stand where a value is needed")
+    return build(branch)
+
+
+def _group(branch: Branch) -> Value:
+    return value(branch.parts[0])
+
+
+def _string(branch: Branch) -> Literal:
+    return _constant(branch, string)
+
+
+def _number(branch: Branch) -> Literal:
+    return _constant(branch, number)
+
+
+def _constant(branch: Branch, read: Callable[[str], str | int | float]) -> Literal:
+    try:
+        return Literal(read(branch.name), **branch.place)
+    except ValueError as error:
+        branch.fail(str(error))
+
+
+def _name(branch: Branch) -> Literal:
+    name = branch.name
+    if name in CONSTANTS:
+        return Literal(CONSTANTS[name], **branch.place)
+    if name in FUNCTIONS:
+        branch.fail(f"`{name}` needs its brackets", (form(name),))
+    hint = suggestion(name, [*CONSTANTS, *FUNCTIONS]) or f"text goes in quotes: '{name}'"
+    branch.fail(f"unknown name `{name}`", hint=hint)
+
+
+def _call(branch: Branch) -> Read:
+    name, items = branch.name, branch.items
+    if name in BRACKETS:
+        branch.fail(f"{name} takes square brackets", (f"{name}[...]",))
+    if name not in FUNCTIONS:
+        branch.fail(f"unknown function `{name}`", hint=suggestion(name, [*FUNCTIONS, *WAITS]))
+    takes = FUNCTIONS[name]
+    if len(items) != len(takes):
+        branch.fail(f"`{name}` takes {len(takes) or 'no'} argument{'s' * (len(takes) != 1)}", (form(name),))
+    return Read(name, tuple(map(_argument, [name] * len(takes), takes, items)), **branch.place)
+
+
+def form(function: str) -> str:
+    """How a function is written."""
+    return f"{function}({', '.join(repr(takes) for takes in FUNCTIONS[function])})"
+
+
+def _argument(function: str, takes: str, branch: Branch) -> str:
+    """Quoted texts only, so that what a criterion reads is known before it runs."""
+    literal = value(branch)
+    if not isinstance(literal, Literal) or not isinstance(literal.value, str):
+        branch.fail(f"the {takes} of `{function}` is a quoted text", (form(function),))
+    if not literal.value.strip() and takes != "path":
+        branch.fail(f"the {takes} of `{function}` is empty", (form(function),))
+    if takes in PATHS:
+        try:
+            segments(literal.value)
+        except PathError as error:
+            branch.fail_inside(literal.value, f"bad {takes}: {error.problem}", error.offset)
+    return literal.value
+
+
+def _member(branch: Branch) -> Length:
+    owner, name = branch.parts
+    of = value(owner)
+    if name.source != "length":
+        call = f"call it: .{name.source}(...)" if name.source in WORDS else ""
+        hint = call or suggestion(name.source, ["length"]) or "a path goes inside the quotes"
+        name.fail(f"unknown property `.{name.source}`", (".length",), hint)
+    return Length(of, **branch.place)
+
+
+def _method(branch: Branch) -> Compare:
+    owner, name = branch.parts[:2]
+    left, items = value(owner), branch.items
+    if name.source not in WORDS:
+        hint = "write `.length` without brackets" if name.source == "length" else suggestion(name.source, WORDS)
+        name.fail(f"unknown method `.{name.source}()`", tuple(f".{word}(...)" for word in WORDS), hint)
+    if len(items) != 1:
+        name.fail(f"`.{name.source}` takes one argument, not {len(items)}")
+    return _comparison(branch, left, name.source, items[0])
+
+
+def _compare(branch: Branch) -> Compare:
+    owner, name, other = branch.parts
+    left = value(owner)
+    if name.source not in OPERATORS:
+        starts_another = name.source in FUNCTIONS or name.source in WAITS or name.source in BRACKETS
+        hint = "put a comma or `&&` before it" if starts_another else suggestion(name.source, WORDS)
+        name.fail(f"unknown operator `{name.source}`", OPERATORS, hint)
+    return _comparison(branch, left, name.source, other)
+
+
+def _comparison(branch: Branch, left: Value, operator: str, other: Branch) -> Compare:
+    right = value(other)
+    if operator == "matches":
+        _check_pattern(other, right)
+    return Compare(operator, left, right, **branch.place)
+
+
+def _check_pattern(branch: Branch, pattern: Value) -> None:
+    if not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        branch.fail("`matches` takes a quoted regular expression", ("a quoted text",))
+    try:
+        compiled(pattern.value)
+    except PatternError as error:
+        branch.fail_inside(pattern.value, error.problem, error.offset)
+
+
+def _list(branch: Branch) -> ListOf:
+    return ListOf(tuple(map(value, branch.items)), **branch.place)
+
+
+def _object(branch: Branch) -> ObjectOf:
+    entries: dict[str, Value] = {}
+    for entry in branch.items:
+        key, item = entry.parts
+        name = str(_constant(entry, string).value) if key.kind == "STRING" else key.source
+        if name in entries:
+            key.fail(f"the key `{name}` stands twice")
+        entries[name] = value(item)
+    return ObjectOf(tuple(entries.items()), **branch.place)
+
+
+_EXPRESSIONS: MappingProxyType[str, Callable[[Branch], Value]] = MappingProxyType(
+    {
+        "group": _group,
+        "compare": _compare,
+        "string": _string,
+        "number": _number,
+        "duration": _number,
+        "name": _name,
+        "call": _call,
+        "member": _member,
+        "method": _method,
+        "list": _list,
+        "object": _object,
+    }
+)
+
+
+# Constants as they are written: quoted texts, numbers, durations.
+
+LONGEST_NUMBER = 100
+_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+_DURATION = re.compile(r"(?P<amount>-?[0-9.]+)(?P<unit>[a-z]+)")
+
+
+def string(quoted: str) -> str:
+    r"""What stands between the quotes. Escapes: `\n \t \r \\ \' \" \uXXXX`.
+
+    A backslash before anything else stays, so that `'\d+\.'` and `'#a\:b'` say what they seem to. Raises ValueError.
+    """
+    text = _ESCAPE.sub(_unescaped, quoted[1:-1])
+    try:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+    except UnicodeDecodeError as error:
+        raise ValueError("half of a surrogate pair is no character") from error
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    code = match[1]
+    return chr(int(code[1:], 16)) if len(code) > 1 else _SIMPLE.get(code, match[0])
+
+
+def number(text: str) -> int | float:
+    """Whole numbers stay whole; durations (`7d`, `1.5h`, `200ms`) are seconds. Raises ValueError."""
+    if len(text) > LONGEST_NUMBER:
+        raise ValueError(f"a number has at most {LONGEST_NUMBER} characters")
+    if duration := _DURATION.fullmatch(text):
+        return number(duration["amount"]) * UNITS[duration["unit"]]
+    value = int(text) if text.lstrip("-").isdigit() else float(text)
+    if not math.isfinite(value):
+        raise ValueError("the number is too large")
+    return value

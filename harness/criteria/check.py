@@ -1,0 +1,337 @@
+"""Judging one comparison or yes-or-no function, and saying it in a sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import unified_diff
+from itertools import islice, product
+from typing import Protocol
+
+from harness.criteria.paths import Wildcard, lookup, memory_lookup, segments
+from harness.criteria.syntax import (
+    PAGE_FUNCTIONS,
+    Compare,
+    Json,
+    Length,
+    ListOf,
+    Literal,
+    ObjectOf,
+    Read,
+    Test,
+    Value,
+    constant,
+    oriented,
+)
+from harness.criteria.values import Patience, moment_in, order_problem, satisfied
+
+_EXPECTED = {"==": "", "!=": "anything but ", "includes": "to include ", "matches": "to match "}
+
+
+async def check(condition: Compare | Test, reads: Pass) -> Finding:
+    """Reads what the condition needs and judges it once."""
+    if isinstance(condition, Test):
+        return await _question(condition, reads)
+    operator, subject, wanted = oriented(condition)
+    left, right = await read(subject, reads), await read(wanted, reads)
+    holds, note = judge(operator, left, right, reads.patience)
+    fact = _fact(subject, left)
+    explained = bool(note) or not (left.matches and right.matches)
+    if not holds:
+        fact += f", expected {_EXPECTED.get(operator, operator + ' ')}{_expectation(wanted, right)}"
+        fact += f" ({note})" if note and note not in fact else ""
+    return Finding(holds, condition.source, right.json, left.json, fact, operator == "==", plain=not explained)
+
+
+def _fact(subject: Value, operand: Operand) -> str:
+    if operand.matches:
+        return f"{subject.source} is {shown(operand.json)}"
+    return f"{subject.source} is missing" + (f" ({operand.note})" if operand.note else "")
+
+
+def _expectation(wanted: Value, operand: Operand) -> str:
+    if constant(wanted):
+        return shown(operand.json)
+    if not operand.matches:
+        return f"{wanted.source}, which is missing" + (f" ({operand.note})" if operand.note else "")
+    return f"{shown(operand.json)} (from {wanted.source})"
+
+
+async def _question(condition: Test, reads: Pass) -> Finding:
+    answer = await read(condition.read, reads)
+    holds = True in answer.matches
+    selector = condition.read.arguments[0]
+    visibly = "visible " if condition.read.function == "visible" else ""
+    message = f"{'an' if holds and not visibly else 'a' if holds else 'no'} {visibly}element matches {selector!r}"
+    return Finding(holds, condition.source, expected=True, actual=holds, message=message)
+
+
+# The difference of two values as a short text.
+
+SHORT = 60
+WIDTH = 80
+MOST_LINES = 400
+SHOWN_LINES = 40
+_ADDRESS = re.compile(r"://|[?#&][^\s=]{1,80}=")
+"""What an address has, and few other texts."""
+
+
+def difference(expected: Json, actual: Json) -> str:
+    """Two lines for short scalars, a unified diff for long or multi-line texts, lists and objects; bounded."""
+    left, right = _lines(expected), _lines(actual)
+    if len(left) == len(right) == 1:
+        return "" if left == right else f"- {left[0]}\n+ {right[0]}"
+    lines = unified_diff(left[:MOST_LINES], right[:MOST_LINES], "expected", "actual", lineterm="", n=2)
+    shown = list(islice(lines, SHOWN_LINES + 1))
+    return "\n".join([*shown[:SHOWN_LINES], "..."] if len(shown) > SHOWN_LINES else shown)
+
+
+def _lines(value: Json) -> list[str]:
+    if isinstance(value, list | dict):
+        return _wrapped(written(value, indent=1))
+    if not isinstance(value, str):
+        return [written(value)]
+    return [value] if "\n" not in value and len(value) <= SHORT else _wrapped(value)
+
+
+def _wrapped(text: str) -> list[str]:
+    head = text[: WIDTH * MOST_LINES]
+    return [piece for line in head.splitlines() for piece in _pieces(line) or [""]]
+
+
+def _pieces(line: str) -> list[str]:
+    """At most WIDTH letters each. An address stays whole: one that is broken cannot be copied, nor redacted."""
+    breaks = not _ADDRESS.search(line)
+    return textwrap.wrap(line, WIDTH, drop_whitespace=False, break_long_words=breaks, break_on_hyphens=breaks)
+
+
+# What one side of a comparison came to, and how two of them are judged.
+
+MOST_PAIRS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Every match of a value: usually one, none when it is missing (`note` says what is), many with `*`."""
+
+    matches: tuple[Json, ...]
+    note: str = ""
+    many: bool = False
+
+    @property
+    def json(self) -> Json:
+        """For reports and for memory: null when missing, a list when there may be many."""
+        if self.many:
+            return list(self.matches)
+        return self.matches[0] if self.matches else None
+
+
+def judge(operator: str, left: Operand, right: Operand, patience: Patience) -> tuple[bool, str]:
+    """Whether any pair of matches satisfies the operator; if none does, what kept them, when there is more to say.
+
+    A missing side equals a null that is there or written, and satisfies nothing else: two missing sides are not equal,
+    so that two mistyped keys never make a green test.
+    """
+    if not left.matches or not right.matches:
+        nulls = any(match is None for match in left.matches + right.matches)
+        return operator == "==" and nulls, left.note or right.note
+    pairs = product(left.matches, right.matches)
+    least = max(MOST_PAIRS, len(left.matches), len(right.matches))
+    try:
+        if any(satisfied(operator, a, b, patience.seconds) for a, b in islice(pairs, least)):
+            return True, ""
+    except TimeoutError:
+        note = f"the regular expression took more than {patience.seconds:g} s"
+        patience.lose()
+        return False, note
+    if next(pairs, None):
+        return False, f"only the first {least} of {len(left.matches)} times {len(right.matches)} pairs were compared"
+    ordering = operator in ("<", "<=", ">", ">=")
+    return False, order_problem(left.matches[0], right.matches[0]) if ordering else ""
+
+
+# What a value of the syntax tree comes to, in one pass over the sources.
+
+
+async def read(value: Value, reads: Pass) -> Operand:
+    """Reads what the value needs. What the sources raise passes through."""
+    match value:
+        case Literal(value=constant):
+            return Operand((constant,))
+        case ListOf(items=items):
+            return Operand(([(await read(item, reads)).json for item in items],))
+        case ObjectOf(entries=entries):
+            return Operand(({key: (await read(item, reads)).json for key, item in entries},))
+        case Length(of=of):
+            return _length(await read(of, reads), of.source)
+        case Read(function=function, arguments=arguments):
+            return await _call(function, arguments, reads)
+        case Compare():
+            operator, left, right = oriented(value)
+            sides = await read(left, reads), await read(right, reads)
+            return Operand((judge(operator, *sides, reads.patience)[0],))
+
+
+async def _call(function: str, arguments: tuple[str, ...], reads: Pass) -> Operand:
+    if function in PAGE_FUNCTIONS:
+        return await _page(function, arguments, reads)
+    if function == "json":
+        return await _json(arguments[0], arguments[1], reads)
+    entries = await reads.memory()
+    return _memory(arguments[0], entries) if function == "mem" else _time(function, arguments[0], entries, reads)
+
+
+async def _page(function: str, arguments: tuple[str, ...], reads: Pass) -> Operand:
+    found = await reads.page(function, *arguments)
+    if found is not None:
+        return Operand((found,))
+    what = f"no element matches {arguments[0]!r}" if arguments else f"the page has no {function}"
+    return Operand((), what + (f", or it has no {arguments[1]!r}" if len(arguments) > 1 else ""))
+
+
+async def _json(name: str, path: str, reads: Pass) -> Operand:
+    matches = tuple(lookup(await reads.channel(name), path))
+    return Operand(matches, "" if matches else f"nothing is at {path!r} in channel {name!r}", _many(path))
+
+
+def _memory(key: str, entries: Mapping[str, Json]) -> Operand:
+    matches = tuple(memory_lookup(entries, key))
+    return Operand(matches, "" if matches else f"memory has no {key!r}", key not in entries and _many(key))
+
+
+def _many(path: str) -> bool:
+    return any(isinstance(segment, Wildcard) for segment in segments(path))
+
+
+def _time(function: str, key: str, entries: Mapping[str, Json], reads: Pass) -> Operand:
+    """Seconds between now and the time that a memory entry holds."""
+    entry = _memory(key, entries)
+    moments = [moment for match in entry.matches if (moment := moment_in(match)) is not None]
+    if entry.matches and not moments:
+        return Operand((), f"memory {key!r} holds no ISO time", entry.many)
+    sign = 1 if function == "time_since" else -1
+    seconds = tuple(sign * (reads.now() - moment).total_seconds() for moment in moments)
+    return Operand(seconds, entry.note, entry.many)
+
+
+def _length(of: Operand, source: str) -> Operand:
+    lengths = tuple(len(match) for match in of.matches if isinstance(match, str | list | dict))
+    note = of.note if lengths or not of.matches else f"{source} is no text, list or object and has no length"
+    return Operand(lengths, note, of.many)
+
+
+# Where the values come from, and one pass of reading them.
+
+
+class Sources(Protocol):
+    """What a criterion may look at. Whatever these raise passes through evaluation: unreadable is not untrue."""
+
+    async def page(self, function: str, selector: str | None, name: str | None) -> Json:
+        """exists, visible: bool; count: int; text, value, attr: text, or None without the element; url, title."""
+        ...
+
+    async def memory(self) -> Mapping[str, Json]:
+        """Exact keys and their values."""
+        ...
+
+    async def channel(self, name: str) -> Json:
+        """The whole document of an environment channel."""
+        ...
+
+    def now(self) -> datetime:
+        """The world's time, aware."""
+        ...
+
+
+class Pass:
+    """One look at the sources: nothing is read before it is asked for, and nothing twice."""
+
+    def __init__(self, sources: Sources, patience: Patience) -> None:
+        self._sources = sources
+        self.patience = patience
+        self._pages: dict[tuple[str, str | None, str | None], Json] = {}
+        self._channels: dict[str, Json] = {}
+        self._memory: Mapping[str, Json] | None = None
+        self._now: datetime | None = None
+
+    async def page(self, function: str, selector: str | None = None, name: str | None = None) -> Json:
+        key = (function, selector, name)
+        if key not in self._pages:
+            self._pages[key] = await self._sources.page(function, selector, name)
+        return self._pages[key]
+
+    async def channel(self, name: str) -> Json:
+        if name not in self._channels:
+            self._channels[name] = await self._sources.channel(name)
+        return self._channels[name]
+
+    async def memory(self) -> Mapping[str, Json]:
+        if self._memory is None:
+            self._memory = await self._sources.memory()
+        return self._memory
+
+    def now(self) -> datetime:
+        if self._now is None:
+            self._now = self._sources.now()
+        return self._now
+
+
+# Whether a criterion holds, and if not, why.
+
+SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The smallest failing part: its text, what was expected, what was there, and one sentence about it."""
+
+    expression: str
+    expected: Json
+    actual: Json
+    diff: str
+    message: str
+    plain: bool = False
+    """Whether `expected` and `actual` say all that the sentence says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`explanation` is there when the criterion does not hold."""
+
+    holds: bool
+    explanation: Explanation | None = None
+    waited: bool = False
+    """Whether it took more than one look."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The judgement of one part. `message` says what is wrong, or, when the part holds, what is the case."""
+
+    holds: bool
+    expression: str
+    expected: Json
+    actual: Json
+    message: str
+    differs: bool = False
+    plain: bool = False
+    """Whether `expected` and `actual` say all that the message says."""
+
+
+def written(value: Json, indent: int | None = None) -> str:
+    """A value as JSON, for reading; described when it is nested, or a number is long, beyond what Python writes."""
+    try:
+        return json.dumps(value, ensure_ascii=False, indent=indent, sort_keys=indent is not None, default=str)
+    except (RecursionError, ValueError):
+        return "a value too deep or too long to be shown"
+
+
+def shown(value: Json) -> str:
+    """A value inside a sentence: a text of several lines is folded into one, and what is long is cut."""
+    folded = " ".join(value.split()) if isinstance(value, str) and "\n" in value else value
+    text = repr(folded) if isinstance(value, str) else written(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text)} characters)"
