@@ -10,10 +10,9 @@ from typing import Any
 from harness.criteria import Criterion
 from harness.recovery import Rulebook
 from harness.spec.faults import Fault
-from harness.spec.origin import Origin
-from harness.spec.parts import ScoringCheckpoint
+from harness.spec.source import Origin
 from harness.spec.steps import Step
-from harness.spec.task import TaskSpec
+from harness.spec.task import ScoringCheckpoint, TaskSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from harness.recovery import Remedy
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Outcome, Passed
 from harness.report import ErrorReport
-from harness.spec.element_acts import Type
 from harness.spec.faults import Fault
-from harness.spec.parts import FinalState
-from harness.spec.steps import Step
+from harness.spec.steps import Step, Type
+from harness.spec.task import FinalState
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS", "TRACE")
 """Methods of requests that ask for something, and by HTTP's rules change nothing."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.recovery.catalog import Category, ErrorType, Severity
-from harness.spec.parts import FinalState
+from harness.spec.task import FinalState
 
 
 class AssertionContext(BaseModel):

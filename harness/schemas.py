@@ -11,11 +11,10 @@ from harness.campaign.document import Campaign
 from harness.recovery import Rulebook
 from harness.report import ErrorReport
 from harness.spec import hover
+from harness.spec.documents import MemoryKV, Trace
 from harness.spec.fault_plan import FaultPlan
-from harness.spec.memory import MemoryKV
 from harness.spec.task import TaskSpec
-from harness.spec.trace import Trace
-from harness.spec.vocabulary import ACTS, FAULTS, RULES
+from harness.spec.validation import ACTS, FAULTS, RULES
 
 BASE = "https://pytest-taskspec.dev/schemas/"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -27,8 +27,8 @@ from harness.endpoint_urls import checked, of_environment
 from harness.service_settings import PORT_VARIABLE, ServiceSettings, overridden, ports_of_environment
 from harness.settings_problem import problem
 from harness.spec.defaults import Defaults, Meaning, as_tables, not_of_tasks
-from harness.spec.hosts import template_problem
-from harness.spec.profiles import TimeoutProfile
+from harness.spec.names import template_problem
+from harness.spec.task import TimeoutProfile
 
 Recording = Literal["auto", "full", "minimal"]
 Tracing = Literal["off", "on", "retain-on-failure"]

@@ -14,10 +14,9 @@ from harness.plan import Plan
 from harness.record import TaskResult
 from harness.recovery import NoRecovery
 from harness.spec.loaded import Loaded
-from harness.spec.page_acts import Assert, Open, Screenshot, Scroll, Wait
-from harness.spec.precedence import before, with_episodes
 from harness.spec.problems import SpecError
-from harness.spec.suite import dependencies
+from harness.spec.steps import Assert, Open, Screenshot, Scroll, Wait
+from harness.spec.suite import before, dependencies, with_episodes
 
 if TYPE_CHECKING:
     from harness.wiring import SyncHarness

@@ -13,10 +13,8 @@ from harness.record import History
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
-from harness.spec.element_acts import Check, Click, Option, Select, Type, Uncheck
-from harness.spec.hosts import names
-from harness.spec.page_acts import Open
-from harness.spec.steps import Step
+from harness.spec.names import names
+from harness.spec.steps import Check, Click, Open, Option, Select, Step, Type, Uncheck
 
 CLOCK = SystemClock()
 LOOKS = 10

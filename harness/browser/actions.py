@@ -20,9 +20,27 @@ from harness.browser.pages import dialog, screenshot, switch_page
 from harness.browser.pointer import act_to_the_end, check, click, drag, hover, uncheck
 from harness.browser.scene import wanted_text
 from harness.browser.transfer import download, upload
-from harness.spec.element_acts import Check, Click, Download, Drag, Hover, Select, Submit, Type, Uncheck, Upload
-from harness.spec.page_acts import Api, Dialog, Open, Press, Screenshot, Scroll, SwitchPage, Wait
-from harness.spec.step import StepBase
+from harness.spec.steps import (
+    Api,
+    Check,
+    Click,
+    Dialog,
+    Download,
+    Drag,
+    Hover,
+    Open,
+    Press,
+    Screenshot,
+    Scroll,
+    Select,
+    StepBase,
+    Submit,
+    SwitchPage,
+    Type,
+    Uncheck,
+    Upload,
+    Wait,
+)
 
 Details = Mapping[str, Any]
 Act = Callable[[Attempt, Any], Awaitable[Details]]

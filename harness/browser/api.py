@@ -19,8 +19,8 @@ from harness.browser.attempt import Attempt
 from harness.browser.network import api_failure, status_code, status_failure
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
-from harness.spec.hosts import host_of
-from harness.spec.page_acts import Api
+from harness.spec.names import host_of
+from harness.spec.steps import Api
 
 BODY_BYTES = 10_000
 REDIRECTS = 10

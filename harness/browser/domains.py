@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import urljoin, urlsplit
 
 from harness.recovery.failure import Failed, Failure
-from harness.spec.hosts import Domains, host_of, names, with_scheme
+from harness.spec.names import Domains, host_of, names, with_scheme
 
 HTTP_PORT = 80
 HTTPS_PORT = 443

@@ -15,7 +15,7 @@ from harness.browser.isolated import script
 from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.login import page_of
 from harness.recovery.failure import Failed, Failure
-from harness.spec.element_acts import Type
+from harness.spec.steps import Type
 
 _LOOK = script("field", "([e]) => e ? [e.type || '', e.value || '', e.min || '', e.max || ''] : null")
 _BLACK = "#000000"

@@ -18,8 +18,7 @@ from harness.record import SAFE_METHODS
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline
-from harness.spec.element_acts import Check, Select, Type, Uncheck, Upload
-from harness.spec.steps import Step
+from harness.spec.steps import Check, Select, Step, Type, Uncheck, Upload
 
 STATE_SECONDS = 2.0
 FREE_SECONDS = 0.5

@@ -27,7 +27,7 @@ from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.network import REFUSED_STATUSES
 from harness.browser.scene import Scene
 from harness.recovery.failure import Failure
-from harness.spec.hosts import host_of
+from harness.spec.names import host_of
 
 _FORM = script(
     "login_form",

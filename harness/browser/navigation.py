@@ -16,7 +16,7 @@ from harness.browser.network import GIVEN_UP, net_error, status_failure
 from harness.browser.tab import Opened
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed
-from harness.spec.page_acts import Open
+from harness.spec.steps import Open
 
 NOTHING_TO_SHOW = (204, 205)
 """Statuses of answers that leave the page as it is."""

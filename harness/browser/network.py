@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure
-from harness.spec.hosts import ANYWHERE, Domains
+from harness.spec.names import ANYWHERE, Domains
 
 NET_ERROR = re.compile(r"net::(ERR_[A-Z0-9_]+)")
 _EXACT = {

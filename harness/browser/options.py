@@ -15,7 +15,7 @@ from harness.browser.call_log import CallLog
 from harness.browser.isolated import script
 from harness.browser.liveness import PROBE_SECONDS
 from harness.recovery.failure import Failed, Failure
-from harness.spec.element_acts import Option, Select
+from harness.spec.steps import Option, Select
 
 _LIST = script("options", "([e]) => [...(e?.options || [])].slice(0, 50).map(o => [o.value, o.label, o.disabled])")
 _PLACES = script(

@@ -22,7 +22,7 @@ from harness.browser.scene import seconds
 from harness.browser.transfer import free_path
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
-from harness.spec.page_acts import Dialog, Screenshot, SwitchPage
+from harness.spec.steps import Dialog, Screenshot, SwitchPage
 
 SCREENSHOTS = "screenshots"
 _ADVICE = "Compare `value` or `url` of the step with the pages that are open; a page is no element with a selector."

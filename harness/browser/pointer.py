@@ -16,7 +16,7 @@ from harness.browser.liveness import PROBE_SECONDS
 from harness.browser.scene import seconds
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
-from harness.spec.element_acts import Check, Click, Drag, Hover, Uncheck
+from harness.spec.steps import Check, Click, Drag, Hover, Uncheck
 
 DRAG_MOVES = 10
 """Moves of the pointer on the way: sortable lists and sliders follow it, and do not notice a leap."""

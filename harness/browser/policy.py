@@ -9,7 +9,7 @@ from harness.browser.arrival import document_of, since
 from harness.browser.exchange import Exchange
 from harness.browser.network import BLOCKED, POLICY_ERRORS, net_error
 from harness.browser.watch import Line
-from harness.spec.hosts import Domains
+from harness.spec.names import Domains
 
 _SOCKET = re.compile(r"^WebSocket connection to '(wss?://[^']*)' failed: ")
 

@@ -14,7 +14,7 @@ from playwright.async_api import StorageState
 
 from harness.settings import Recording, Tracing, WorldMark
 from harness.spec.faults.network import TlsProblem
-from harness.spec.hosts import Domains
+from harness.spec.names import Domains
 
 __all__ = ["SessionRequest", "StorageState"]
 

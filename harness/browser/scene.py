@@ -10,10 +10,8 @@ from playwright.async_api import CDPSession, Page
 from harness.browser.chromium import Chromium
 from harness.browser.watch import PageWatch
 from harness.resilience import Clock, Deadline
-from harness.spec.element_acts import Submit, Type
-from harness.spec.hosts import ANYWHERE, Domains
-from harness.spec.page_acts import Open, Wait
-from harness.spec.steps import Step
+from harness.spec.names import ANYWHERE, Domains
+from harness.spec.steps import Open, Step, Submit, Type, Wait
 
 TEXT_LENGTH = 80
 LOOK_SECONDS = 2.0

@@ -39,8 +39,7 @@ from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.resilience import Clock, Deadline
-from harness.spec.page_acts import Api, Open, SwitchPage
-from harness.spec.steps import Step
+from harness.spec.steps import Api, Open, Step, SwitchPage
 
 T = TypeVar("T")
 LEAVE_SECONDS = 2.0

@@ -19,7 +19,7 @@ from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
 from harness.browser.watch import PageWatch
 from harness.resilience import Clock
-from harness.spec.hosts import Domains
+from harness.spec.names import Domains
 
 GRACE = 0.05
 """Seconds after its limit at which a picture that Playwright did not end is ended from outside."""

@@ -17,7 +17,7 @@ from harness.browser.attempt import Attempt
 from harness.browser.isolated import script
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
-from harness.spec.element_acts import Download, Upload
+from harness.spec.steps import Download, Upload
 
 DOWNLOADS = "downloads"
 _TAKES_FILES = script("takes_files", "([e]) => (e.matches('label') ? e.control : e)?.type === 'file'")

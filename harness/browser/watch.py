@@ -22,7 +22,7 @@ from harness.browser.sending import Sending
 from harness.ports import ConsoleLine
 from harness.record import SAFE_METHODS, Sent
 from harness.resilience import Clock
-from harness.spec.page_acts import Open
+from harness.spec.steps import Open
 
 CONSOLE_LINES = 1000
 NETWORK_ENTRIES = 500

@@ -11,13 +11,12 @@ from harness.compile.filling import scope_of
 from harness.compile.planned import ready, secrets_of, variables_of
 from harness.plan import Plan
 from harness.settings import Settings
-from harness.spec.fault_plan_file import LoadedFaultPlan
+from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.faults import Fault
-from harness.spec.keys import slug
 from harness.spec.loaded import Loaded
-from harness.spec.precedence import before, with_episodes
+from harness.spec.names import slug
 from harness.spec.problems import Problem, SpecError
-from harness.spec.suite import dependencies
+from harness.spec.suite import before, dependencies, with_episodes
 
 
 @dataclass(frozen=True, slots=True)

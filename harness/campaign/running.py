@@ -11,7 +11,7 @@ from harness.campaign import summing
 from harness.campaign.cells import Attack, Turn, turns
 from harness.campaign.document import Campaign, Trial
 from harness.campaign.trials import RunTask, made
-from harness.spec.fault_plan_file import LoadedFaultPlan
+from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.faults import ServiceFault
 
 

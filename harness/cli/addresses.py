@@ -6,15 +6,13 @@ import re
 from collections.abc import Collection, Iterator
 
 from harness.settings import Settings
-from harness.spec.advice.domains import named_host
-from harness.spec.advice.terms import declares_failure, scopes, steps_of
-from harness.spec.hosts import with_scheme
-from harness.spec.interpolate import interpolate
+from harness.spec.advice.criteria import declares_failure, scopes, steps_of
+from harness.spec.advice.rules import named_host
 from harness.spec.loaded import Loaded
-from harness.spec.page_acts import Api, Open
+from harness.spec.names import with_scheme
 from harness.spec.problems import Problem, did_you_mean, misspelt
-from harness.spec.references import Scope, as_text
-from harness.spec.steps import Step
+from harness.spec.references import Scope, as_text, interpolate
+from harness.spec.steps import Api, Open, Step
 
 
 def address_advice(task: Loaded, settings: Settings) -> Iterator[Problem]:

@@ -21,7 +21,7 @@ from harness.cli.ending import fail
 from harness.plan import new_run_id
 from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
-from harness.spec.keys import slug
+from harness.spec.names import slug
 from harness.spec.problems import SpecError
 from harness.telemetry.run_events import RunEvents
 

@@ -10,7 +10,7 @@ from harness.cli.checking import check_paths
 from harness.cli.project import project_of
 from harness.faults.places import Project, misplaced_in_plan
 from harness.settings import Settings, load_settings
-from harness.spec.fault_plan_file import LoadedFaultPlan, idle_patterns, load_fault_plan
+from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns, load_fault_plan
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError

@@ -15,10 +15,8 @@ from harness.faults.places import Project, misplaced, misplaced_in_plan
 from harness.recovery.failure import Failed
 from harness.settings import Settings, SettingsError, load_settings
 from harness.spec.advice import advice
-from harness.spec.directory import MEMORY_FILES, TRACE_FILE
-from harness.spec.fault_plan_file import find_fault_plans, idle_patterns, load_fault_plan
-from harness.spec.library import exists
-from harness.spec.load import find_tasks, load_file
+from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
+from harness.spec.load import MEMORY_FILES, TRACE_FILE, exists, find_tasks, load_file
 from harness.spec.loaded import SPEC_FILE, Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import Problem, SpecError

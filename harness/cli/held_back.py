@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from harness.browser.tab import Tab
 from harness.settings import Settings
-from harness.spec.hosts import host_of
+from harness.spec.names import host_of
 from harness.wiring import Harness
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -122,7 +122,7 @@ class _Pause:
 
 def _tell_held_back(held: HeldBack | None, redactor: Redactor, settings: Settings) -> None:
     from harness.cli.replayed import why_asked
-    from harness.spec.hosts import host_of
+    from harness.spec.names import host_of
 
     for request in held.found if held else ():
         shown = printable(redactor.text(request))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from harness.spec.yaml_reader import read_yaml
+from harness.spec.readers import read_yaml
 
 _HEAD = """\
 # yaml-language-server: $schema=@SCHEMA@

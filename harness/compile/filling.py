@@ -13,15 +13,20 @@ from harness.plan import Plan, ReadyRepair
 from harness.settings import Settings
 from harness.spec.expressions import environment_names
 from harness.spec.faults import Fault
-from harness.spec.hiding import HIDDEN
-from harness.spec.interpolate import interpolate, interpolate_criterion, interpolate_step
-from harness.spec.origin import Origin
 from harness.spec.parametrize import param
-from harness.spec.parts import Repair, ScoringCheckpoint, StateBinding
 from harness.spec.problems import Problem, Way
-from harness.spec.references import BadReferenceError, Scope, as_text
+from harness.spec.references import (
+    HIDDEN,
+    BadReferenceError,
+    Scope,
+    as_text,
+    interpolate,
+    interpolate_criterion,
+    interpolate_step,
+)
+from harness.spec.source import Origin
 from harness.spec.steps import Step
-from harness.spec.task import TaskSpec
+from harness.spec.task import Repair, ScoringCheckpoint, StateBinding, TaskSpec
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 

@@ -16,12 +16,12 @@ from harness.plan import Plan
 from harness.settings import Settings
 from harness.spec.checks import check_spec, check_steps
 from harness.spec.expressions import environment_names
-from harness.spec.hiding import Hide, hiding
-from harness.spec.keys import slug
-from harness.spec.library import neighbours
+from harness.spec.load import neighbours
 from harness.spec.loaded import Loaded
-from harness.spec.origin import Origin
+from harness.spec.names import slug
 from harness.spec.problems import Problem, SpecError, Way
+from harness.spec.references import Hide, hiding
+from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 
 SCRIPTED = "scripted"

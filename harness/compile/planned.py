@@ -9,11 +9,10 @@ from functools import cache
 from pathlib import Path
 
 from harness.settings import Settings
-from harness.spec.fault_plan_file import LoadedFaultPlan, load_fault_plan
+from harness.spec.fault_plan import LoadedFaultPlan, load_fault_plan
 from harness.spec.faults import Fault
-from harness.spec.interpolate import interpolate_step
 from harness.spec.problems import Problem, SpecError
-from harness.spec.references import BadReferenceError, Scope, references
+from harness.spec.references import BadReferenceError, Scope, interpolate_step, references
 from harness.spec.task import TaskSpec
 
 

@@ -25,10 +25,8 @@ from harness.recovery import Remedy, Substitute
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
-from harness.spec.interpolate import holds_reference, resolve
-from harness.spec.page_acts import Api, Assert, Screenshot, Wait
-from harness.spec.references import MissingMemory
-from harness.spec.steps import Step
+from harness.spec.references import MissingMemory, holds_reference, resolve
+from harness.spec.steps import Api, Assert, Screenshot, Step, Wait
 
 ASSERTION = "ASSERTION_FAILED"
 AWAITED = frozenset({Family.ELEMENT, Family.ACTION, Family.NETWORK})

@@ -14,10 +14,8 @@ from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.recovery.network import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, State, Transition
 from harness.resilience.circuits import Scope
-from harness.spec.interpolate import resolve
-from harness.spec.page_acts import Api, Open
-from harness.spec.references import MissingMemory
-from harness.spec.steps import Step
+from harness.spec.references import MissingMemory, resolve
+from harness.spec.steps import Api, Open, Step
 
 DOWN = frozenset(
     {

@@ -14,9 +14,8 @@ from harness.engine.step import do_step
 from harness.ports import Json
 from harness.recovery import Repair, Trust
 from harness.recovery.failure import Failed
-from harness.spec.page_acts import Assert
-from harness.spec.parts import StateBinding
-from harness.spec.steps import Step
+from harness.spec.steps import Assert, Step
+from harness.spec.task import StateBinding
 
 T = TypeVar("T")
 SOURCE = "environment"

@@ -13,7 +13,7 @@ from harness.engine.step import do_step
 from harness.record import StepRecord
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure, Passed
-from harness.spec.page_acts import Assert
+from harness.spec.steps import Assert
 
 UNMET = "CRITERIA_UNMET"
 

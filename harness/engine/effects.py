@@ -16,10 +16,8 @@ from harness.recovery import GiveUp
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
-from harness.spec.element_acts import Check, Select, Type, Uncheck, Upload
-from harness.spec.page_acts import Api, Open
 from harness.spec.references import MissingMemory
-from harness.spec.steps import Step
+from harness.spec.steps import Api, Check, Open, Select, Step, Type, Uncheck, Upload
 
 UNCERTAIN = (408, 429)
 """Statuses that, as those from 500 on, do not say that nothing was done."""

@@ -8,8 +8,7 @@ from pathlib import Path
 from harness.criteria import equal, memory_lookup
 from harness.ports import Json
 from harness.record import TaskResult, Warning_
-from harness.spec.parts import Expect
-from harness.spec.task import TaskSpec
+from harness.spec.task import Expect, TaskSpec
 
 
 def shortcomings(spec: TaskSpec, memory: Mapping[str, Json], files: Iterable[Path]) -> Iterator[Warning_]:

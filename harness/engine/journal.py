@@ -8,9 +8,7 @@ from harness.ports import Kept, Saved
 from harness.record import Sent, StepRecord, seen_writing
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
-from harness.spec.element_acts import Hover, Type
-from harness.spec.page_acts import Dialog, Open, SwitchPage
-from harness.spec.steps import Step
+from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
 
 _PASSING = (Hover, Type, Dialog, SwitchPage)
 """Acts that do not write by what leaves meanwhile, nor end the page of the act before."""

@@ -15,7 +15,7 @@ from harness.plan import Plan
 from harness.ports import Ports
 from harness.record import MetFault, Score, TaskResult, Warning_
 from harness.recovery.failure import Failure
-from harness.spec.parts import FinalState
+from harness.spec.task import FinalState
 from harness.warn import warnings
 
 

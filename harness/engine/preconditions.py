@@ -16,7 +16,7 @@ from harness.ports import LeftOut
 from harness.recovery import Repair, Trust
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
-from harness.spec.page_acts import Assert
+from harness.spec.steps import Assert
 
 BEFORE = -1
 SOURCE = "repair"

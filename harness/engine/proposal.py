@@ -15,8 +15,7 @@ from harness.ports import Observation
 from harness.record import Answer, Attempt, History, StepRecord
 from harness.recovery import GiveUp, Retry
 from harness.recovery.failure import Failed, Failure
-from harness.spec.step import EffectClass, StepBase
-from harness.spec.steps import Step
+from harness.spec.steps import EffectClass, Step, StepBase
 
 INVALID_IN_A_ROW = 3
 """So many proposals that are no step end the task; of those before, the agent is told."""

@@ -11,16 +11,13 @@ from pydantic import BaseModel, ValidationError
 
 from harness.plan import Plan
 from harness.spec.checks import check_spec, check_steps
-from harness.spec.complaints import complaints
-from harness.spec.hiding import hiding
-from harness.spec.interpolate import interpolate_step
 from harness.spec.load import validated
-from harness.spec.origin import Origin
 from harness.spec.problems import Problem
-from harness.spec.references import BadReferenceError, Scope, escaped
-from harness.spec.source import Source
+from harness.spec.references import BadReferenceError, Scope, escaped, hiding, interpolate_step
+from harness.spec.source import Origin, Source
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
+from harness.spec.validation import complaints
 
 LONGEST_SHOWN = 300
 _PLACE = "steps[0]"

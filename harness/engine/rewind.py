@@ -16,7 +16,7 @@ from harness.record import Rewound, StepRecord
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family, Scope
 from harness.recovery.failure import Failed, Failure
-from harness.spec.page_acts import Api
+from harness.spec.steps import Api
 
 SAVE_SECONDS = 10.0
 RESTORE_SECONDS = 10.0

@@ -9,7 +9,7 @@ from harness.engine.run import Ending, Run
 from harness.record import Score, ScorePart, StepRecord
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
-from harness.spec.parts import ScoringCheckpoint
+from harness.spec.task import ScoringCheckpoint
 
 SECONDS = 5.0
 """For all parts together."""

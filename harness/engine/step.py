@@ -17,11 +17,8 @@ from harness.record import Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
-from harness.spec.element_acts import Download
-from harness.spec.interpolate import resolve
-from harness.spec.page_acts import Api, Open, Wait
-from harness.spec.references import MissingMemory
-from harness.spec.steps import Step
+from harness.spec.references import MissingMemory, resolve
+from harness.spec.steps import Api, Download, Open, Step, Wait
 
 SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 """What an `optional` step may fail with, or with its page: not policy, authentication, or a browser that is gone."""

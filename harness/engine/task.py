@@ -30,7 +30,7 @@ from harness.record import TaskResult
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
-from harness.spec.keys import slug
+from harness.spec.names import slug
 from harness.spec.steps import Step
 
 MENDABLE = ("INVALID_INPUT", "MEMORY_MISSING")

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 
 from harness.faults.pattern import UrlPattern
 from harness.settings import Settings
-from harness.spec.advice.terms import scopes
-from harness.spec.fault_plan_file import LoadedFaultPlan
+from harness.spec.advice.criteria import scopes
+from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.faults import BrowserStop, DatabaseLocked, Fault, HostFault, ServiceFault, SocketFault
-from harness.spec.faults.state import of_service
-from harness.spec.interpolate import interpolate
+from harness.spec.faults.kinds import of_service
 from harness.spec.loaded import Loaded
-from harness.spec.origin import Origin
 from harness.spec.problems import Problem, Severity, Way, did_you_mean, listed, shown
-from harness.spec.references import Scope, as_text
+from harness.spec.references import Scope, as_text, interpolate
+from harness.spec.source import Origin
 
 ELSEWHERE = (
     "the fault cannot strike: a browser at --task-browser-endpoint is no process that could be stopped from here"

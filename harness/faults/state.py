@@ -10,7 +10,7 @@ from harness.faults.database import confined, lock
 from harness.ports import Heal, Kept, Strike, World
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import DatabaseLocked, DelayedState, EnvironmentAltered, MemoryAltered
-from harness.spec.faults.state import of_service
+from harness.spec.faults.kinds import of_service
 
 SOURCE = "fault"
 """The source of memory entries that a fault has written."""

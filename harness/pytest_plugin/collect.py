@@ -14,12 +14,11 @@ from harness.pytest_plugin.state import STATE
 from harness.reporting.allure_labels import entitle, labels
 from harness.reporting.job_log import commandless
 from harness.spec.fault_plan import is_fault_plan
-from harness.spec.interpolate import interpolate
 from harness.spec.load import is_task_file, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand, param
 from harness.spec.problems import Problem, SpecError
-from harness.spec.references import Scope, as_text
+from harness.spec.references import Scope, as_text, interpolate
 from harness.spec.task import TaskSpec
 
 CHANNELS: pytest.StashKey[frozenset[str] | None] = pytest.StashKey()

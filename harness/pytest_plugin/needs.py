@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import pytest
 
-from harness.spec.library import exists
+from harness.spec.load import exists
 
 OPTION = "--task-with-deps"
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.spec.fault_plan import PlannedFault
-from harness.spec.fault_plan_file import LoadedFaultPlan
+from harness.spec.fault_plan import LoadedFaultPlan, PlannedFault
 from harness.spec.task import TaskSpec
 
 NAMED = 3

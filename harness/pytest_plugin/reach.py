@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from harness.spec.library import mentions
-from harness.spec.load import find_tasks, load_file
+from harness.spec.load import find_tasks, load_file, mentions
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError

@@ -16,8 +16,8 @@ from harness.recovery import NoRecovery
 from harness.recovery.failure import Failure
 from harness.report import Context
 from harness.spec.expressions import environment_names
-from harness.spec.keys import slug
 from harness.spec.loaded import Loaded
+from harness.spec.names import slug
 
 _OF_THE_BROWSER = ("screenshot.png", "dom_snapshot.html", "console_logs.txt", "network_logs.har", "trace.zip")
 

@@ -13,9 +13,8 @@ from harness.regrade.sources import RecordedSources, redacted_names
 from harness.regrade.undecided import UndecidedError
 from harness.reporting.addresses import MARK
 from harness.settings import Settings
-from harness.spec.interpolate import interpolate_criterion
 from harness.spec.loaded import Loaded
-from harness.spec.references import BadReferenceError, MissingMemory, Scope
+from harness.spec.references import BadReferenceError, MissingMemory, Scope, interpolate_criterion
 
 
 class Judge:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from harness.engine.scoring import rated, total, weighted
 from harness.regrade.criteria import Judge
 from harness.regrade.grading import Grade
-from harness.spec.parts import ScoringCheckpoint
-from harness.spec.task import TaskSpec
+from harness.spec.task import ScoringCheckpoint, TaskSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from harness.recovery.failure import Failure
 from harness.regrade.grading import Grade
 from harness.regrade.recorded import Recorded
 from harness.reporting.grading import UNMET
-from harness.spec.parts import Expect, FinalState
-from harness.spec.task import TaskSpec
+from harness.spec.task import Expect, FinalState, TaskSpec
 
 Verdict = Literal["pass", "fail", "undecided"]
 _MANY = 1000

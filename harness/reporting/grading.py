@@ -15,8 +15,7 @@ from harness.reporting.addresses import MARK
 from harness.reporting.documents import write_json
 from harness.reporting.redaction import Redactor
 from harness.reporting.secrets import is_secret_name
-from harness.spec.interpolate import interpolate_criterion
-from harness.spec.references import BadReferenceError, MissingMemory, Scope
+from harness.spec.references import BadReferenceError, MissingMemory, Scope, interpolate_criterion
 
 PAGE_STATE = "page_state.json"
 UNMET = "CRITERIA_UNMET"

@@ -11,7 +11,7 @@ from harness.reporting.fault_lines import fault_lines
 from harness.reporting.names import shown_path
 from harness.reporting.table import shortened
 from harness.reporting.task_record import TaskRecord
-from harness.spec.parts import FinalState
+from harness.spec.task import FinalState
 
 _ORDER: tuple[FinalState, ...] = ("completed", "partial_success", "failed", "aborted")
 _RECOVERED = frozenset({

@@ -16,7 +16,7 @@ from harness.recovery.failure import Failure
 from harness.reporting.console import also_unmet, cause, reason
 from harness.reporting.redaction import Redactor
 from harness.reporting.step_lines import StepLine, step_lines
-from harness.spec.parts import FinalState
+from harness.spec.task import FinalState
 
 FaultState = Literal["struck", "never struck", "could not be done"]
 

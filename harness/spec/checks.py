@@ -8,18 +8,53 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from harness.recovery.catalog import CATALOG
-from harness.spec.element_acts import Upload
 from harness.spec.expressions import expression_problems, reference_problems
 from harness.spec.fault_checks import HOST, fault_problems, not_a_host, same_ids, unused_act
-from harness.spec.hiding import HIDDEN, Hide
-from harness.spec.marks import mark_problems
-from harness.spec.origin import Origin
-from harness.spec.page_acts import Api, Open
 from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
-from harness.spec.steps import Step
+from harness.spec.references import HIDDEN, Hide
+from harness.spec.source import Origin
+from harness.spec.steps import Api, Open, Step, Upload
 from harness.spec.suite import check_suite
-from harness.spec.task import TaskSpec
-from harness.spec.vocabulary import REQUIRED, REQUIRED_RULES, WARNINGS
+from harness.spec.task import FAMILY, TAG, TaskSpec
+from harness.spec.validation import REQUIRED, REQUIRED_RULES, WARNINGS
+
+# `tags` and `family` become pytest marks: what may be one.
+
+TAKEN = frozenset(
+    {
+        "skip",
+        "skipif",
+        "xfail",
+        "parametrize",
+        "usefixtures",
+        "filterwarnings",
+        "tryfirst",
+        "trylast",
+        "flaky",
+        "timeout",
+        "taskspec",
+        "xdist_group",
+        "asyncio",
+        "anyio",
+    }
+)
+"""Marks that mean something to pytest or its plugins: as a tag they would change how the task runs."""
+_TAKEN_PREFIX = "allure_"
+
+
+def mark_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Tags and families that cannot be marks, or would be marks of another meaning."""
+    for number, tag in enumerate(spec.tags):
+        if not re.fullmatch(TAG, tag):
+            expected = "a letter, then letters, digits, `_` and `-`"
+            yield origin.problem(("tags", number), "not a tag", expected=expected, found=shown(tag))
+        elif tag in TAKEN or tag.startswith(_TAKEN_PREFIX):
+            message = f"the tag `{tag}` is a mark with a meaning of its own"
+            yield origin.problem(("tags", number), message, hint="choose another word")
+    if spec.family is not None and not re.fullmatch(FAMILY, spec.family):
+        expected = "letters, digits, `_` and `-`"
+        yield origin.problem(("family",), "not a family", expected=expected, found=shown(spec.family))
+
 
 __all__ = ["check_spec", "check_steps", "check_suite", "strict_problems"]
 

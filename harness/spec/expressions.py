@@ -2,21 +2,251 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from typing import Any
 
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
-from harness.spec.case_checks import parametrize_problems, undecided
-from harness.spec.interpolate import interpolate, interpolate_criterion
-from harness.spec.origin import Origin
-from harness.spec.parametrize import cases
-from harness.spec.part_checks import part_problems
-from harness.spec.passages import expressions, interpolated
-from harness.spec.problems import Problem, Way, did_you_mean, listed
-from harness.spec.references import BadReferenceError, Reference, Scope, references
+from harness.spec.parametrize import LONGEST_ID, MOST_CASES, case_of, cases, is_case_id
+from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
+from harness.spec.references import BadReferenceError, Reference, Scope, interpolate, interpolate_criterion, references
+from harness.spec.source import Origin
+from harness.spec.steps import Assert, Step
 from harness.spec.task import TaskSpec
+
+# What can be wrong with `parametrize`.
+
+_NAME = re.compile(r"[A-Za-z_][\w-]*")
+_LONGEST_TASK_ID = 200
+
+
+def parametrize_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Too few cases, too many, cases that are not alike, names that cannot be used."""
+    declared = spec.parametrize
+    if not declared:
+        if "parametrize" in spec.model_fields_set:
+            yield origin.problem(("parametrize",), "no cases: leave `parametrize` out, or give at least one", key=True)
+        return
+    count = math.prod(map(len, declared.values())) if isinstance(declared, Mapping) else len(declared)
+    if count > MOST_CASES:
+        yield origin.problem(("parametrize",), "too many cases", expected=f"at most {MOST_CASES}", found=str(count))
+        return
+    yield from _of_product(declared, origin) if isinstance(declared, Mapping) else _of_list(declared, origin)
+    yield from _too_long(spec, origin)
+
+
+def undecided(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """A task with several cases is not one that can be run."""
+    found = cases(spec)
+    if len(found) > 1:
+        names = [f"{spec.task_id}[{case.id}]" for case in found]
+        expected = listed(names) if len(names) < 10 else f"{', '.join(names[:3])}, ... {names[-1]}"
+        yield origin.problem(
+            ("parametrize",), f"{len(names)} cases, and which one to run is not said", expected=expected
+        )
+
+
+def _of_product(declared: Mapping[str, Sequence[Any]], origin: Origin) -> Iterator[Problem]:
+    for name, values in declared.items():
+        path: Way = ("parametrize", name)
+        if name == "id":
+            hint = "call it something else: `id` names a case where cases are listed"
+            yield origin.problem(path, "a parameter cannot be called `id`", hint=hint, key=True)
+        yield from _bad_name(path, name, origin)
+        if not values:
+            yield origin.problem(path, "no values: without one there is no case", expected="at least one value")
+
+
+def _of_list(declared: Sequence[Mapping[str, Any]], origin: Origin) -> Iterator[Problem]:
+    names = dict.fromkeys(name for row in declared for name in row if name != "id")
+    first: dict[str, int] = {}
+    for number, row in enumerate(declared):
+        path: Way = ("parametrize", number)
+        missing = [f"`{name}`" for name in names if name not in row]
+        if missing or not names:
+            message = f"the case has no {listed(missing)}" if missing else "the case has no values"
+            expected = listed(names) if missing else "at least one name and its value"
+            hint = _meant(row, names, declared) if number else ""
+            yield origin.problem(path, message, expected=expected, hint=hint)
+        yield from (problem for name in row for problem in _bad_name((*path, name), name, origin))
+        if "id" in row:
+            yield from _bad_id((*path, "id"), row["id"], first, number, origin)
+
+
+def _meant(row: Mapping[str, Any], names: Mapping[str, None], declared: Sequence[Mapping[str, Any]]) -> str:
+    """Of a case that has a misspelt name, and so lacks the right one."""
+    missing = [name for name in names if name not in row]
+    own = [name for name in row if name != "id" and sum(name in other for other in declared) == 1]
+    return next((f"`{name}`: {hint}" for name in own if (hint := did_you_mean(name, missing))), "")
+
+
+def _bad_name(path: Way, name: str, origin: Origin) -> Iterator[Problem]:
+    if not _NAME.fullmatch(name):
+        expected = "a letter, then letters, digits, `_` and `-`"
+        yield origin.problem(path, "not a name for a parameter", expected=expected, found=shown(name), key=True)
+
+
+def _bad_id(path: Way, name: Any, first: dict[str, int], number: int, origin: Origin) -> Iterator[Problem]:
+    """`first`: ids seen so far, and the case that has each; case does not count on some disks."""
+    if not isinstance(name, str):
+        simple = isinstance(name, int | float) and not isinstance(name, bool)
+        hint = "put it in quotes" if simple else ""
+        yield origin.problem(path, "the id of a case is a text", expected="text", found=shown(name), hint=hint)
+    elif not is_case_id(name):
+        expected = f"at most {LONGEST_ID} letters, digits, spaces and any of `_ . + @ = -`, no `..`"
+        yield origin.problem(path, "not an id for a case", expected=expected, found=shown(name))
+    elif first.setdefault(name.casefold(), number) != number:
+        message = f"the id `{name}` is that of case {first[name.casefold()]} too"
+        yield origin.problem(path, message, hint="every case needs an id of its own; capitals do not count")
+
+
+def _too_long(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    longest = max((len(case.id) + 2 for case in cases(spec)), default=0)
+    if case_of(spec) is None and len(spec.task_id) + longest > _LONGEST_TASK_ID:
+        expected = f"at most {_LONGEST_TASK_ID} characters together with the longest id of a case"
+        yield origin.problem(("task_id",), "the task_id is too long", expected=expected)
+
+
+# Parts of a task that name others: repairs their preconditions, parts of the score each other.
+
+
+def part_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Names of what is not there, and parts that can have no effect (a warning)."""
+    for number, repair in enumerate(spec.repairs):
+        if repair.precondition is not None and repair.precondition not in spec.preconditions:
+            yield _no_precondition(("repairs", number, "precondition"), repair.precondition, spec, origin)
+    if spec.repairs and (reason := _idle(spec)):
+        yield origin.problem(("repairs",), reason, hint="it has no effect", key=True, severity="warning")
+    yield from _scoring(spec, origin)
+
+
+def _no_precondition(path: Way, wanted: str, spec: TaskSpec, origin: Origin) -> Problem:
+    """A repair names its precondition by its text."""
+    expected = "the text of one of the `preconditions`" + ("" if spec.preconditions else "; there is none")
+    hint = did_you_mean(wanted, spec.preconditions)
+    return origin.problem(path, "not a precondition of the task", expected=expected, found=shown(wanted), hint=hint)
+
+
+def _idle(spec: TaskSpec) -> str:
+    """Why the repairs are never made."""
+    if not spec.preconditions:
+        return "the task has no `preconditions` to repair"
+    strategy = spec.error_recovery.on_precondition_fail.strategy
+    return "" if strategy == "attempt_repair" else f"`on_precondition_fail` is `{strategy}`, not `attempt_repair`"
+
+
+def _scoring(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """A part may depend on those before it, so that there is no circle."""
+    before: list[str] = []
+    for number, part in enumerate(spec.scoring_checkpoints):
+        path: Way = ("scoring_checkpoints", number)
+        if part.id in before:
+            message = f"the id `{part.id}` is that of part {before.index(part.id)} too"
+            yield origin.problem((*path, "id"), message, hint="every part needs an id of its own")
+        for place, name in enumerate(part.depends_on):
+            if name not in before:
+                message, hint = f"no part before this one is called `{name}`", did_you_mean(name, before)
+                expected = listed(before) if before else "nothing: it is the first"
+                yield origin.problem((*path, "depends_on", place), message, expected=expected, hint=hint)
+        before.append(part.id)
+
+
+# The places of a task where criteria and references stand.
+
+Found = tuple[Way, str, bool]
+"""Path, text, and whether it is a value (not a criterion)."""
+
+_CALL = re.compile(r"\s*(?:mem|json)\(.*\)\s*", re.DOTALL)
+
+
+def expressions(spec: TaskSpec) -> Iterator[Found]:
+    """Every criterion and value expression."""
+    for name in ("preconditions", "success_criteria"):
+        for number, text in enumerate(getattr(spec, name)):
+            yield (name, number), text, False
+    for number, point in enumerate(spec.scoring_checkpoints):
+        yield ("scoring_checkpoints", number, "assertion"), point.assertion, False
+        if point.when and point.when.strip():
+            yield ("scoring_checkpoints", number, "when"), point.when, False
+    for number, text in enumerate(spec.fallback_plan.relaxed_success_criteria):
+        yield ("fallback_plan", "relaxed_success_criteria", number), text, False
+    for path, step in _steps(spec):
+        yield from _of_step(path, step)
+
+
+def _steps(spec: TaskSpec) -> Iterator[tuple[Way, Step]]:
+    """The steps of the task and of its repairs."""
+    for number, step in enumerate(spec.steps):
+        yield ("steps", number), step
+    for number, repair in enumerate(spec.repairs):
+        for inner, step in enumerate(repair.steps):
+            yield ("repairs", number, "steps", inner), step
+
+
+def _of_step(path: Way, step: Step) -> Iterator[Found]:
+    if step.done_when is not None:
+        yield (*path, "done_when"), step.done_when, False
+    for key, text in step.remember.items():
+        yield (*path, "remember", key), text, True
+    if isinstance(step, Assert):
+        if step.expr is not None:
+            yield (*path, "expr"), step.expr, False
+        elif isinstance(step.value, str) and _CALL.fullmatch(step.value):
+            yield (*path, "value"), step.value, True
+
+
+def interpolated(spec: TaskSpec) -> Iterator[tuple[Way, str, bool]]:
+    """Every text that may hold references, and whether `${memory...}` is among them."""
+    values = {
+        name: getattr(spec, name) for name in ("goal", "inputs", "persona", "page_values", "memory", "expected_memory")
+    }
+    yield from ((path, text, False) for path, text in _texts((), values))
+    steps = dict(_steps(spec))
+    found = ((path, text) for path, text, _ in expressions(spec) if "${" in text)
+    yield from ((path, text, True) for path, text in found if not _within(path, steps))
+    for path, step in steps.items():
+        yield from ((at, text, True) for at, text in _texts(path, step.__dict__))
+    for number, repair in enumerate(spec.repairs):
+        yield from ((path, text, False) for path, text in _texts(("repairs", number, "memory"), repair.memory))
+    for key, binding in spec.state_bindings.items():
+        yield ("state_bindings", key), key, False
+        yield ("state_bindings", key, "path"), binding.path, False
+    for number, fault in enumerate(spec.faults):
+        yield from ((path, text, False) for path, text in _texts(("faults", number), fault.__dict__))
+    yield from ((path, text, False) for path, text in [*_of_fallbacks(spec), *_of_cases(spec)])
+
+
+def _within(path: Way, steps: Mapping[Way, Step]) -> bool:
+    return any(path[:length] in steps for length in (2, 4))
+
+
+def _of_fallbacks(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
+    fallbacks = getattr(spec.error_recovery.on_element_not_found, "fallback_selectors", {})
+    for key, selectors in fallbacks.items():
+        path = ("error_recovery", "on_element_not_found", "fallback_selectors", key)
+        yield path, key
+        yield from _texts(path, selectors)
+
+
+def _of_cases(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
+    """The values of `parametrize`. Of one case out of many, its place in the file is not known any more."""
+    place: Way = ("parametrize",)
+    for path, text in _texts(place, spec.parametrize):
+        yield (path if case_of(spec) is None else place), text
+
+
+def _texts(path: Way, around: Any) -> Iterator[tuple[Way, str]]:
+    """Of the texts in a mapping or a list, those with a reference: few have one, and every task is looked through."""
+    for key, item in around.items() if isinstance(around, dict) else enumerate(around):
+        if isinstance(item, str):
+            if "${" in item:
+                yield (*path, key), item
+        elif isinstance(item, dict | list | tuple) and item:
+            yield from _texts((*path, key), item)
+
 
 _EARLY = {"parametrize": ("env",), "inputs": ("env", "param"), "persona": ("env", "param")}
 """What is filled in first, and what it may refer to."""

@@ -2,16 +2,116 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import copy
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from harness.spec.fault_checks import fault_problems, same_ids, unused_act
 from harness.spec.faults import Fault
+from harness.spec.faults.base import FaultExpect
+from harness.spec.loaded import Loaded
 from harness.spec.parametrize import base_id
+from harness.spec.problems import Problem, SpecError, Way, did_you_mean, listed, shown
+from harness.spec.references import BadReferenceError, references
+from harness.spec.source import Origin, read_mapping
 from harness.spec.task import TaskSpec
+from harness.spec.validation import FAULTS, NO_FAULT, at, complaints
+
+# What is wrong with a fault plan: in its types, and beyond them.
+
+_MAY_REFER = "references to inputs, persona, param or env"
+_OF_TASKS = ("tuple_type", "too_short", "string_type")
+"""Errors that pydantic finds in `tasks`, which stands beside the keys of the fault."""
+
+
+def plan_problems(plan: FaultPlan, origin: Origin, channels: frozenset[str] | None) -> Iterator[Problem]:
+    """All that is wrong with a plan whose types are right. Without `channels`, any name of one is taken."""
+    for number, planned in enumerate(plan.faults):
+        yield from fault_problems(planned.fault, ("faults", number), origin, channels)
+    yield from same_ids([planned.fault for planned in plan.faults], origin)
+    yield from _of_references(plan, origin)
+
+
+def broken_plan_problems(
+    error: ValidationError, data: dict[str, Any], origin: Origin, channels: frozenset[str] | None
+) -> Iterator[Problem]:
+    """What pydantic complains of, in plain words and with a place, and all that is wrong with the rest."""
+    found = list(complaints(error, data, origin))
+    yield from (_in_plain_words(path, kind, problem, data, origin) for path, kind, problem in found)
+    rest = _salvaged(data, [path for path, _, _ in found])
+    if rest is not None:
+        yield from plan_problems(rest, origin, channels)
+
+
+def _in_plain_words(path: Way, kind: str, problem: Problem, data: dict[str, Any], origin: Origin) -> Problem:
+    if kind == "extra_forbidden":
+        return _unknown_key(path, data, origin)
+    if len(path) == 2 and kind in _OF_TASKS:
+        said, expected = shown(at(data, (*path, "tasks"))), "the id of a task, or a list of such"
+        return origin.problem((*path, "tasks"), "not a name of tasks", expected=expected, found=said)
+    return problem
+
+
+def _salvaged(data: dict[str, Any], wrong: Iterable[Way]) -> FaultPlan | None:
+    """The plan without what is wrong in it; its faults keep their numbers. None when nothing can be told of it."""
+    rest: dict[str, Any] = copy.deepcopy(data)
+    for path in wrong:
+        if len(path) > 1 and path[0] == "faults" and isinstance(path[1], int):
+            rest["faults"][path[1]] = NO_FAULT
+        else:
+            rest.pop(str(path[0]), None)
+    try:
+        return FaultPlan.model_validate_json(json.dumps(rest), strict=True)
+    except ValidationError:
+        return None
+
+
+def _of_references(plan: FaultPlan, origin: Origin) -> Iterator[Problem]:
+    """Those that are malformed; what they refer to is known with the task."""
+    for number, planned in enumerate(plan.faults):
+        for key, text in _texts(planned.fault):
+            try:
+                memory = any(wanted.namespace == "memory" for _, wanted in references(text))
+            except BadReferenceError as error:
+                message, within = f"{error.reference}: {error.problem}", (text, error.offset)
+                yield origin.problem(("faults", number, key), message, hint=error.hint, within=within)
+                continue
+            if memory:
+                message = "memory can be used in steps and criteria only"
+                yield origin.problem(("faults", number, key), message, expected=_MAY_REFER)
+
+
+def _texts(fault: Fault) -> Iterator[tuple[str, str]]:
+    return ((key, value) for key, value in fault if isinstance(value, str))
+
+
+def _unknown_key(path: Way, data: dict[str, Any], origin: Origin) -> Problem:
+    known, key = list(_keys(path[:-1], data)), str(path[-1])
+    expected = listed(known) if len(known) < 30 else ""
+    return origin.problem(path, f"unknown key `{key}`", expected=expected, hint=did_you_mean(key, known), key=True)
+
+
+def _keys(around: Way, data: dict[str, Any]) -> Iterator[str]:
+    """The keys that a mapping at this place may have."""
+    match around:
+        case ():
+            yield from FaultPlan.model_fields
+        case ("gate",):
+            yield from Gate.model_fields
+        case ("faults", int(), "expect"):
+            yield from FaultExpect.model_fields
+        case ("faults", int()):
+            kind = (at(data, around) or {}).get("kind")
+            models: Iterable[type[BaseModel]] = [FAULTS[kind]] if kind in FAULTS else FAULTS.values()
+            yield "tasks"
+            yield from dict.fromkeys(key for model in models for key in model.model_fields)
+
 
 SUFFIXES = (".faults.yaml", ".faults.yml", ".faults.json")
 ALL = ("*",)
@@ -83,3 +183,117 @@ def matches(pattern: str, spec: TaskSpec) -> bool:
     """Brackets are those of a case (`T[a]`), not of a set of letters."""
     plain = pattern.replace("[", "[[]")
     return any(fnmatchcase(name, plain) for name in (spec.task_id, base_id(spec)))
+
+
+# Reads a fault plan from its file, with every problem of it told at once.
+
+_GUARDED = ("$schema",)
+"""Keys for editors, of no effect here."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedFaultPlan:
+    """A plan that was read from a file, and where it came from."""
+
+    plan: FaultPlan
+    path: Path
+    origin: Origin
+    warnings: tuple[Problem, ...] = ()
+    """What is odd about it, and no error."""
+
+    @property
+    def source(self) -> str:
+        """The file, as shown to people."""
+        return self.origin.file
+
+    @property
+    def name(self) -> str:
+        """What it calls itself; else its file's name."""
+        return self.plan.name or _stem(self.path)
+
+    def name_of(self, number: int) -> str:
+        """A fault's `id`; else its kind and its number in the file."""
+        fault = self.plan.faults[number].fault
+        return fault.id or f"{fault.kind}-{number}"
+
+
+def find_fault_plans(paths: Iterable[Path]) -> list[Path]:
+    """Those named, and all below the folders named; sorted within a folder."""
+    found: dict[Path, None] = {}
+    for path in paths:
+        if path.is_dir():
+            found |= dict.fromkeys(sorted(each for each in path.rglob("*") if _counts(each, path)))
+        elif is_fault_plan(path) and path.exists():
+            found[path] = None
+    return list(found)
+
+
+def _counts(path: Path, folder: Path) -> bool:
+    hidden = any(part.startswith(".") or part == "node_modules" for part in path.relative_to(folder).parts)
+    return not hidden and is_fault_plan(path) and path.is_file()
+
+
+def load_fault_plan(path: Path, known_channels: frozenset[str] | None = None) -> LoadedFaultPlan:
+    """Raises SpecError with all of the file's problems. Without `known_channels`, any name of a channel is taken."""
+    source = read_mapping(path)
+    origin = Origin(source.file, source)
+    data = {key: value for key, value in source.data.items() if key not in _GUARDED}
+    try:
+        plan = FaultPlan.model_validate_json(json.dumps(data), strict=True)
+    except ValidationError as error:
+        wrong = broken_plan_problems(error, data, origin, known_channels)
+        raise SpecError(_sorted(each for each in wrong if each.severity == "error")) from None
+    problems = _sorted(plan_problems(plan, origin, known_channels))
+    if errors := [each for each in problems if each.severity == "error"]:
+        raise SpecError(errors)
+    return LoadedFaultPlan(plan, path, origin, tuple(problems))
+
+
+def idle_patterns(loaded: LoadedFaultPlan, tasks: Sequence[Loaded]) -> Iterator[Problem]:
+    """Warnings: patterns that no task matches, and steps and acts that none of the tasks has."""
+    known = [task.spec.task_id for task in tasks]
+    for number, planned in enumerate(loaded.plan.faults):
+        path: Way = ("faults", number)
+        for place, pattern in enumerate(planned.tasks):
+            if not any(matches(pattern, task.spec) for task in tasks):
+                single = isinstance(at(loaded.origin.main.data if loaded.origin.main else {}, (*path, "tasks")), str)
+                where: Way = (*path, "tasks") if single else (*path, "tasks", place)
+                message, hint = f"no task matches `{pattern}`", did_you_mean(pattern, known)
+                yield loaded.origin.problem(where, message, hint=hint, severity="warning")
+        struck = [task.spec for task in tasks if planned.strikes(task.spec)]
+        yield from _too_late(loaded, path, planned, struck) or _without_its_act(loaded, path, planned, struck)
+
+
+def _too_late(loaded: LoadedFaultPlan, path: Way, planned: PlannedFault, struck: list[TaskSpec]) -> list[Problem]:
+    """None of the tasks has the step, or one has not that is called by its name."""
+    if not struck or not all(spec.steps for spec in struck):
+        return []
+    step, most = planned.fault.step, max(len(spec.steps) for spec in struck)
+    named = (spec for spec in struck if {spec.task_id, base_id(spec)} & {*planned.tasks})
+    short = next((spec for spec in named if len(spec.steps) <= step), None)
+    if step >= most:
+        message, known = f"no task that it strikes has a step {step}: it would never strike", most
+    elif short is not None:
+        message, known = f"{short.task_id} has no step {step}: it would never strike there", len(short.steps)
+    else:
+        return []
+    return [loaded.origin.problem((*path, "step"), message, expected=f"0 to {known - 1}", severity="warning")]
+
+
+def _without_its_act(
+    loaded: LoadedFaultPlan, path: Way, planned: PlannedFault, struck: list[TaskSpec]
+) -> list[Problem]:
+    act = unused_act(planned.fault, struck)
+    if act is None:
+        return []
+    message = f"no task that it strikes has, from step {planned.fault.step} on, a step of the act `{act}`"
+    return [loaded.origin.problem((*path, "act"), message, severity="warning")]
+
+
+def _sorted(problems: Iterable[Problem]) -> list[Problem]:
+    return sorted(problems, key=lambda each: (each.line or 0, each.column or 0))
+
+
+def _stem(path: Path) -> str:
+    suffix = next((each for each in SUFFIXES if path.name.lower().endswith(each)), path.suffix)
+    return path.name[: len(path.name) - len(suffix)] or path.name

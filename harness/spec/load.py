@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -14,17 +15,148 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.spec.checks import check_spec, strict_problems
-from harness.spec.complaints import complaints, stray_keys
-from harness.spec.defaults import Defaults, Meaning, with_defaults
-from harness.spec.directory import Gathered, gather
-from harness.spec.extra_keys import own_of, own_problems
+from harness.spec.defaults import Defaults, Meaning, own_of, own_problems, with_defaults
+from harness.spec.documents import MemoryKV, is_entry, plain_values
 from harness.spec.fault_plan import is_fault_plan
 from harness.spec.loaded import SPEC_FILE, Loaded
-from harness.spec.origin import Origin
-from harness.spec.problems import Problem, SpecError
-from harness.spec.salvage import idle_settings, salvaged
-from harness.spec.source import file_label, read_mapping
+from harness.spec.parametrize import expand
+from harness.spec.problems import Problem, SpecError, Way, shown
+from harness.spec.source import Origin, Source, file_label, read_mapping, read_source
+from harness.spec.suite import by_name
 from harness.spec.task import TaskSpec
+from harness.spec.validation import complaints, idle_settings, salvaged, stray_keys
+
+# A task as a directory: `task_spec.json`, `oracle_trace.json`, `initial_memory.json`, `expected_memory.json`.
+
+TRACE_FILE = "oracle_trace.json"
+_TRACE = '{"task_id": ..., "steps": [...]}, or the list of steps'
+MEMORY_FILES = {"memory": "initial_memory.json", "expected_memory": "expected_memory.json"}
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The files of a directory as one document."""
+
+    data: dict[str, Any]
+    origin: Origin
+    warnings: tuple[Problem, ...]
+
+
+def gather(main: Source, folder: Path) -> Gathered:
+    """Steps out of the trace and memory out of its files, where the spec itself has none. Raises SpecError."""
+    data: dict[str, Any] = dict(main.data)
+    parts: dict[str, tuple[Source, Way]] = {}
+    warnings: list[Problem] = []
+    for name, file in {"steps": TRACE_FILE, **MEMORY_FILES}.items():
+        path = folder / file
+        if not path.is_file():
+            continue
+        if name in data:
+            message, here = f"{file} is not used: `{name}` stands here", Origin(main.file, main)
+            warnings.append(here.problem((name,), message, key=True, severity="warning"))
+            continue
+        if name == "steps":
+            part = read_source(path)
+            parts[name] = (part, () if isinstance(part.data, list) else ("steps",))
+            data[name] = _steps(part, data, warnings)
+        else:
+            part = read_mapping(path)
+            parts[name] = (part, ())
+            data[name] = _memory(part, warnings)
+    return Gathered(data, Origin(main.file, main, parts), tuple(warnings))
+
+
+def _steps(trace: Source, data: dict[str, Any], warnings: list[Problem]) -> Any:
+    """The steps of a trace, which may be the plain list of them.
+
+    A trace may carry keys of its own; that it is the trace of another task is worth a word.
+    """
+    origin = Origin(trace.file, trace)
+    if isinstance(trace.data, list):
+        return trace.data
+    if not isinstance(trace.data, dict):
+        raise SpecError([origin.problem((), "not a trace", expected=_TRACE, found=shown(trace.data))])
+    if "steps" not in trace.data:
+        raise SpecError([origin.problem(("steps",), "the key `steps` is missing", expected=_TRACE)])
+    theirs, ours = trace.data.get("task_id"), data.get("task_id")
+    if theirs is not None and theirs != ours:
+        message, expected = "the trace is of another task", shown(ours)
+        warning = origin.problem(("task_id",), message, expected=expected, found=shown(theirs), severity="warning")
+        warnings.append(warning)
+    return trace.data["steps"]
+
+
+def _memory(source: Source, warnings: list[Problem]) -> dict[str, Any]:
+    origin = Origin(source.file, source)
+    if problems := list(_bad_entries(source.data, origin)):
+        raise SpecError(problems)
+    for key, entry in source.data.items():
+        if is_entry(entry) and entry["key"] != key:
+            message, path = f"the entry `{key}` calls itself {shown(entry['key'])}", (key, "key")
+            warnings.append(origin.problem(path, message, severity="warning"))
+    return plain_values(source.data)
+
+
+def _bad_entries(entries: dict[str, Any], origin: Origin) -> Iterator[Problem]:
+    for key, entry in entries.items():
+        if not is_entry(entry):
+            continue
+        try:
+            MemoryKV.model_validate(entry, strict=True)
+        except ValidationError as error:
+            for path, _, problem in complaints(error, entry, origin):
+                yield origin.problem((key, *path), problem.message, expected=problem.expected, found=problem.found)
+
+
+# Finds the tasks that another task names.
+
+
+def neighbours(folder: Path, defaults: Sequence[Defaults] = ()) -> Callable[[str], Loaded | None]:
+    """Looks a task up by its id among the task files in `folder` and below; they are read when first asked for.
+
+    `T[case]` is one case of a task; of `T` with several cases the caller is told that one must be chosen.
+    """
+
+    @cache
+    def tasks() -> dict[str, Loaded]:
+        found = _readable(folder, defaults)
+        return {each.spec.task_id: each for loaded in found for each in (loaded, *expand(loaded))}
+
+    return lambda task_id: tasks().get(task_id)
+
+
+def _readable(folder: Path, defaults: Sequence[Defaults]) -> list[Loaded]:
+    found = []
+    for path in find_tasks([folder]):
+        try:
+            found.append(load_file(path, needs_steps=False, defaults=defaults))
+        except SpecError:
+            continue  # a broken neighbour is told of where it is collected
+    return found
+
+
+def exists(name: str, folders: Iterable[Path], patterns: Sequence[str] = ()) -> bool:
+    """Whether a task file in one of these folders, or below, has a task of this name. Only those are read closer that
+    may."""
+    files = dict.fromkeys(path for folder in folders if folder.is_dir() for path in find_tasks([folder], patterns))
+    return any(mentions(path, [name]) and name in _names(path) for path in files)
+
+
+def mentions(path: Path, names: Iterable[str]) -> bool:
+    """Whether a file may be a task of one of these names; most files need not be read closer."""
+    try:
+        text = path.read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return any(name.partition("[")[0] in text or name == path.parent.name for name in names)
+
+
+def _names(path: Path) -> Iterable[str]:
+    try:
+        return by_name(expand(load_file(path, needs_steps=False)))
+    except SpecError:
+        return ()
+
 
 __all__ = ["Loaded", "find_tasks", "is_task_file", "load_file"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.spec.origin import Origin
 from harness.spec.problems import Problem
+from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 
 SPEC_FILE = "task_spec.json"

@@ -6,15 +6,23 @@ import codecs
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.spec.json_reader import json_spans, read_json
-from harness.spec.problems import Problem, SpecError, Way, shown
-from harness.spec.text import MAX_BYTES, Flaw, Span, UnreadableError, inside, line_and_column
-from harness.spec.yaml_reader import read_yaml
+from harness.spec.problems import Problem, Severity, SpecError, Way, dotted, shown
+from harness.spec.readers import (
+    MAX_BYTES,
+    Flaw,
+    Span,
+    UnreadableError,
+    inside,
+    json_spans,
+    line_and_column,
+    read_json,
+    read_yaml,
+)
 
 _WIDE = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -121,3 +129,55 @@ def _problem(file: str, text: str, flaw: Flaw) -> Problem:
 
 def _bad(file: str, message: str, expected: str = "", found: str = "", hint: str = "") -> SpecError:
     return SpecError([Problem(file, 1, 1, "", message, expected, found, hint)])
+
+
+# Where a task came from, so that a problem in it can be pointed at.
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The files of one task. Without any (a task made in Python) problems have no place."""
+
+    file: str
+    main: Source | None = None
+    parts: Mapping[str, tuple[Source, Way]] = field(default_factory=dict)
+    """Top-level key -> the other file it came from, and where it stands there."""
+
+    def problem(
+        self,
+        path: Way,
+        message: str,
+        *,
+        expected: str = "",
+        found: str = "",
+        hint: str = "",
+        key: bool = False,
+        within: tuple[str, int] | None = None,
+        severity: Severity = "error",
+    ) -> Problem:
+        """A problem at a value, at its key, or at a character of it (`within`: the string and an offset)."""
+        source, there = self._stands(path)
+        line, column = source.place(there, key, within) if source else (None, None)
+        file = source.file if source else self.file
+        return Problem(file, line, column, dotted(path), message, expected, found, hint, severity)
+
+    def place(self, path: Way) -> str:
+        """File and line of a value, as shown to people; the file alone where there is none to point into."""
+        source, there = self._stands(path)
+        return f"{source.file}:{source.place(there)[0]}" if source else self.file
+
+    def file_of(self, key: str) -> str:
+        """The file that a top-level key of the task stands in, as shown to people."""
+        source, _ = self._stands((key,))
+        return source.file if source else self.file
+
+    def _stands(self, path: Way) -> tuple[Source | None, Way]:
+        if path and str(path[0]) in self.parts:
+            source, above = self.parts[str(path[0])]
+            return source, (*above, *path[1:])
+        return self.main, path
+
+    def mentions(self, text: str) -> bool:
+        """Whether one of the files holds the text; true without files."""
+        sources = (self.main, *(source for source, _ in self.parts.values()))
+        return any(source is None or text in source.text for source in sources)

@@ -11,7 +11,7 @@ from harness.plan import Plan
 from harness.ports import Kept
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
-from harness.spec.memory import is_entry
+from harness.spec.documents import is_entry
 from harness.world import checkpoint
 from harness.world.channel import rejected
 from harness.world.channels import Channels

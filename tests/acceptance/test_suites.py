@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.spec.keys import slug
+from harness.spec.names import slug
 from tests.acceptance.conftest import Project
 from tests.acceptance.kills import words
 from tests.acceptance.test_pytest_plugin import _family_with_browser

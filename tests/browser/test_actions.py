@@ -8,7 +8,7 @@ import pytest
 
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
-from harness.spec.page_acts import Wait
+from harness.spec.steps import Wait
 from tests.browser.stage import Stage, failed, passed, perform
 
 pytestmark = pytest.mark.filterwarnings("default")

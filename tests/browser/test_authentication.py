@@ -12,7 +12,7 @@ from harness.browser import PlaywrightSession
 from harness.browser.actions import ACTIONS
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
-from harness.spec.element_acts import Click
+from harness.spec.steps import Click
 from tests.browser.hosts import Answer, Asked, Host, to
 from tests.browser.moments import stretched
 from tests.browser.stage import SHOP, Stage, failed, passed, perform

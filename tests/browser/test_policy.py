@@ -13,7 +13,7 @@ from harness.browser import PlaywrightSession
 from harness.browser.policy import refused_hosts
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
-from harness.spec.hosts import Domains
+from harness.spec.names import Domains
 from tests.browser.hosts import Answer, Asked, Host, to
 from tests.browser.stage import EVIL, SHOP, Stage, failed, passed, perform
 

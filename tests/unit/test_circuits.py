@@ -12,7 +12,7 @@ from harness.circuits import RunCircuits
 from harness.resilience.breaker import CircuitOpen, State
 from harness.resilience.events import nobody
 from harness.settings import BreakerTable, Settings
-from harness.spec.parts import Expect
+from harness.spec.task import Expect
 from tests.unit.fakes import FakeClock
 
 SHOP = "http://shop.local/cart"

@@ -13,8 +13,8 @@ from harness.plan import Plan
 from harness.recovery import GiveUp, NoRecovery
 from harness.recovery.failure import Failure
 from harness.settings import ChannelSettings, Settings
-from harness.spec.interpolate import resolve
 from harness.spec.problems import SpecError
+from harness.spec.references import resolve
 from harness.spec.task import TaskSpec
 from tests.unit.spec.files import STEPS, loaded, task
 

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from harness.schemas import BASE, schemas
 from harness.spec.load import find_tasks
 from harness.spec.source import read_source
-from harness.spec.vocabulary import RULES
+from harness.spec.validation import RULES
 from tests.unit.spec.files import STEPS, problems, task, write
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from harness.spec.faults import FaultBase, RequestFault, StepFault
-from harness.spec.vocabulary import FAULTS
+from harness.spec.validation import FAULTS
 
 BEGIN, END = "<!-- kinds: begin (generated) -->", "<!-- kinds: end -->"
 _HEAD = "| kind | what goes wrong | its own keys | strikes |\n|---|---|---|---|"

@@ -15,7 +15,7 @@ from typing import Any
 
 from harness.recovery import Rule
 from harness.spec.faults import FaultBase, RequestFault, StepFault
-from harness.spec.step import StepBase
+from harness.spec.steps import StepBase
 from harness.spec.task import TaskSpec
 from tools.docs.key_type import described_type
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from harness.spec.advice.checkpoints import checkpoint_advice
-from harness.spec.advice.criteria import criteria_advice, path_advice, precondition_advice
-from harness.spec.advice.domains import domain_advice
-from harness.spec.advice.idle import idle_advice
-from harness.spec.advice.limits import limit_advice
-from harness.spec.advice.memory import memory_advice
-from harness.spec.advice.promises import promise_advice
-from harness.spec.advice.selectors import selector_advice
-from harness.spec.advice.syntax import syntax_advice
-from harness.spec.advice.waits import wait_advice
+from harness.spec.advice.criteria import criteria_advice, path_advice, precondition_advice, syntax_advice
+from harness.spec.advice.rules import (
+    checkpoint_advice,
+    domain_advice,
+    idle_advice,
+    limit_advice,
+    memory_advice,
+    promise_advice,
+    selector_advice,
+    wait_advice,
+)
 from harness.spec.advice.writes import write_advice
 from harness.spec.loaded import Loaded
-from harness.spec.origin import Origin
 from harness.spec.problems import Problem
+from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 
 Rule = Callable[[TaskSpec, Origin], Iterator[Problem]]

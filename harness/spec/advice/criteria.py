@@ -3,29 +3,119 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any, Never
 
-from harness.criteria import (
-    Criterion,
-    CriterionError,
-    Json,
-    PathError,
-    ValueExpression,
-    evaluate,
-    parse,
-    parse_value,
-)
+from harness.criteria import Criterion, CriterionError, Json, PathError, ValueExpression, evaluate, parse, parse_value
 from harness.criteria.syntax import MEMORY_FUNCTIONS, Read, walk
 from harness.resilience import Deadline
-from harness.spec.advice.terms import declares_failure, hooked, remembered, scopes, shares_memory, touches
-from harness.spec.interpolate import interpolate, interpolate_criterion
-from harness.spec.origin import Origin
-from harness.spec.passages import expressions
+from harness.spec.expressions import expressions
+from harness.spec.parametrize import cases
 from harness.spec.problems import Problem, Way
-from harness.spec.references import Scope
+from harness.spec.references import Scope, interpolate, interpolate_criterion
+from harness.spec.source import Origin
+from harness.spec.steps import Drag, Step
 from harness.spec.task import TaskSpec
+
+# Selectors that are surely no CSS. Only what needs no grammar: brackets, quotes, `##`.
+
+_OTHER = re.compile(r"""\s*(?:\(*//|\.\.|["']|[\w:*+-]+\s*=)""")
+"""How XPath, quoted text and named engines (`text=...`) begin."""
+_UNSURE = ("\\", ">>", "/*", "${")
+"""Escapes, chains of engines, comments, references: not looked into."""
+_QUOTED = re.compile(r"""'[^']*'|"[^"]*\"""")
+_PAIR = re.compile(r"\[[^][()]*\]|\([^][()]*\)")
+
+
+def syntax_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
+    """Of what steps look for, and of fallbacks."""
+    if declares_failure(spec):
+        return
+    for path, selector in _selectors(spec):
+        if wrong := flaw(selector):
+            hint = "mend the CSS selector: a step that uses it fails with INVALID_INPUT"
+            yield origin.problem(path, f"not a selector: {wrong}", hint=hint, severity="warning")
+
+
+def _selectors(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
+    for path, step in steps_of(spec):
+        found = {"selector": step.target, "frame": getattr(step, "frame", None)}
+        if isinstance(step, Drag):
+            found["value"] = step.value
+        yield from (((*path, name), selector) for name, selector in found.items() if selector)
+    fallbacks = getattr(spec.error_recovery.on_element_not_found, "fallback_selectors", {})
+    for key, others in fallbacks.items():
+        place: Way = ("error_recovery", "on_element_not_found", "fallback_selectors", key)
+        yield from (((*place, number), selector) for number, selector in enumerate(others))
+
+
+def flaw(selector: str) -> str:
+    """What is wrong with a CSS selector; empty when nothing is, as far as can be told."""
+    if _OTHER.match(selector) or any(mark in selector for mark in _UNSURE):
+        return ""
+    bare = _QUOTED.sub("q", selector)
+    if quote := next((mark for mark in bare if mark in "'\""), ""):
+        return f"the quote {quote} is never closed"
+    if "##" in bare:
+        return "`##`"
+    while _PAIR.search(bare):
+        bare = _PAIR.sub("p", bare)
+    bracket = next((mark for mark in bare if mark in "[]()"), "")
+    return f"`{bracket}` has no counterpart" if bracket else ""
+
+
+# What the texts of a task come to: references filled in, keys that are written while it runs.
+
+
+def scopes(spec: TaskSpec) -> list[Scope]:
+    """What references stand for, in each case; at least one. Variables and memory stay open."""
+    return [_scope(spec, Scope(param=case.values)) for case in cases(spec)] or [_scope(spec, Scope(param={}))]
+
+
+def _scope(spec: TaskSpec, early: Scope) -> Scope:
+    inputs, persona = (interpolate(values, early, last=False) for values in (spec.inputs, spec.persona))
+    return Scope(inputs, persona, param=early.param)
+
+
+def steps_of(spec: TaskSpec) -> Iterator[tuple[Way, Step]]:
+    """The steps of the task and of its repairs."""
+    yield from ((("steps", number), step) for number, step in enumerate(spec.steps))
+    for number, repair in enumerate(spec.repairs):
+        yield from ((("repairs", number, "steps", inner), step) for inner, step in enumerate(repair.steps))
+
+
+def remembered(spec: TaskSpec) -> set[str]:
+    """The memory keys that steps write."""
+    return {key for _, step in steps_of(spec) for key in step.remember}
+
+
+def shares_memory(spec: TaskSpec) -> bool:
+    """Whether tasks beside this one may write what it reads."""
+    return bool(spec.episode_id or spec.dependencies or any(repair.task for repair in spec.repairs))
+
+
+def hooked(spec: TaskSpec) -> bool:
+    """Whether a hook of the project may write memory before the first step."""
+    return bool(spec.preconditions) and spec.error_recovery.on_precondition_fail.strategy == "attempt_repair"
+
+
+def declares_failure(spec: TaskSpec) -> bool:
+    """Whether the task is there to show a failure: then what makes it fail is meant."""
+    return spec.expect is not None and spec.expect.final_state in ("failed", "aborted")
+
+
+def touches(key: str, keys: Iterable[str]) -> bool:
+    """Whether one of the keys is this one, lies inside of it, or holds it. A key with a reference may be any."""
+    return any("${" in key + other or _overlap(_parts(key), _parts(other)) for other in keys)
+
+
+def _parts(key: str) -> list[str]:
+    return [part for part in re.split(r"[.\[\]]+", key) if part]
+
+
+def _overlap(one: list[str], other: list[str]) -> bool:
+    return all(a == b or "*" in (a, b) for a, b in zip(one, other, strict=False))
 
 
 class UnknownError(Exception):

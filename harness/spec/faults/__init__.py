@@ -7,7 +7,37 @@ from typing import Annotated
 from pydantic import Field
 
 from harness.spec.faults.base import FaultBase, FaultExpect, RequestFault, StepFault
-from harness.spec.faults.browser import BrowserKill, BrowserStop, DriverKill, EndlessLoop, PageCrash
+from harness.spec.faults.kinds import (
+    AlertOnLoad,
+    BrowserKill,
+    BrowserStop,
+    ChannelFault,
+    ClockMoved,
+    Covered,
+    DatabaseLocked,
+    DelayedState,
+    Detached,
+    Dialog,
+    Disabled,
+    DriverKill,
+    ElementFault,
+    EndlessLoop,
+    EnvironmentAltered,
+    Late,
+    MemoryAltered,
+    Missing,
+    Moved,
+    PageCrash,
+    PageFault,
+    Popup,
+    PortTaken,
+    Renamed,
+    ServiceFault,
+    ServiceKilled,
+    ServiceRestarted,
+    SessionExpired,
+    StorageCleared,
+)
 from harness.spec.faults.network import (
     Abort,
     Dns,
@@ -22,31 +52,6 @@ from harness.spec.faults.network import (
     Status,
     Tls,
     Truncate,
-)
-from harness.spec.faults.page import (
-    AlertOnLoad,
-    Covered,
-    Detached,
-    Dialog,
-    Disabled,
-    ElementFault,
-    Late,
-    Missing,
-    Moved,
-    PageFault,
-    Popup,
-    Renamed,
-)
-from harness.spec.faults.service import PortTaken, ServiceFault, ServiceKilled, ServiceRestarted
-from harness.spec.faults.state import (
-    ChannelFault,
-    ClockMoved,
-    DatabaseLocked,
-    DelayedState,
-    EnvironmentAltered,
-    MemoryAltered,
-    SessionExpired,
-    StorageCleared,
 )
 
 SocketFault = Hang | Reset | Empty | Garbage | Truncate | Slow | Status

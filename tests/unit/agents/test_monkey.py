@@ -11,8 +11,7 @@ import pytest
 from harness.agents.monkey import Monkey, home
 from harness.ports import Observation
 from harness.recovery.failure import Failed, Failure
-from harness.spec.element_acts import Check, Click, Select, Type, Uncheck
-from harness.spec.page_acts import Open
+from harness.spec.steps import Check, Click, Open, Select, Type, Uncheck
 from harness.spec.task import TaskSpec
 
 MANY = "\n".join(f'- button "b{number}" [ref=e{number}]' for number in range(50))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.browser import domains
 from harness.recovery.failure import Failed
-from harness.spec.hosts import Domains
+from harness.spec.names import Domains
 
 LABEL = st.from_regex(r"[a-z]([a-z0-9]{0,8})", fullmatch=True)
 

@@ -20,7 +20,7 @@ from harness.browser.network import (
     status_failure,
 )
 from harness.recovery.catalog import CATALOG, Effect
-from harness.spec.hosts import Domains
+from harness.spec.names import Domains
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ import pytest
 from harness.browser.exchange import Exchange
 from harness.browser.policy import refused_hosts, strayed
 from harness.browser.watch import Line
-from harness.spec.hosts import Domains
+from harness.spec.names import Domains
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PAGE = "http://shop.local/"

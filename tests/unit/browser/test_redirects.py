@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.browser.api import Ask
-from harness.spec.page_acts import Api
+from harness.spec.steps import Api
 
 HEADERS = {"Authorization": "Bearer x", "X-Who": "me"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.browser.scene import TEXT_LENGTH, seconds, shortened, wanted_text
-from harness.spec.page_acts import Wait
+from harness.spec.steps import Wait
 
 
 @pytest.mark.parametrize(

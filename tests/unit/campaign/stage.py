@@ -10,7 +10,7 @@ from harness.plan import Plan
 from harness.record import Attempt, MetFault, StepRecord, TaskResult
 from harness.recovery.failure import Failure, Passed
 from harness.settings import Settings
-from harness.spec.fault_plan_file import LoadedFaultPlan, load_fault_plan
+from harness.spec.fault_plan import LoadedFaultPlan, load_fault_plan
 from harness.spec.loaded import Loaded
 from tests.unit.reporting.sample import START
 from tests.unit.spec.files import loaded, task, write

@@ -13,8 +13,8 @@ from harness.cli.scaffold import demo_task, site_task
 from harness.demo.sites import HOSTS
 from harness.settings import Settings
 from harness.spec.advice import advice
-from harness.spec.hosts import host_of
 from harness.spec.load import load_file
+from harness.spec.names import host_of
 
 SCHEMA = "../schemas/task_spec.schema.json"
 

@@ -14,8 +14,7 @@ from harness.record import History, TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.settings import Settings
-from harness.spec.element_acts import Click
-from harness.spec.page_acts import Open
+from harness.spec.steps import Click, Open
 from tests.unit.fakes import Theatre
 
 OPEN = {"act": "open", "url": "http://shop.local/"}

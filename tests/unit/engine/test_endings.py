@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.recovery.catalog import CATALOG, Effect
 from harness.recovery.failure import Failure, Outcome, Passed
-from harness.spec.vocabulary import RULES
+from harness.spec.validation import RULES
 from tests.unit.fakes import Theatre
 
 CODES = sorted(set(CATALOG) - {"INTERRUPTED", "WORKER_CRASHED", "INTERNAL_ERROR"})

@@ -12,10 +12,10 @@ from harness.engine.scoring import metrics
 from harness.record import TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
-from harness.spec.advice.idle import METRICS
+from harness.spec.advice.rules import METRICS
 from harness.spec.loaded import Loaded
-from harness.spec.origin import Origin
 from harness.spec.problems import SpecError
+from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 from tests.unit.fakes import Theatre
 

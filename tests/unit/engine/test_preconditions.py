@@ -12,7 +12,7 @@ from harness.ports import LeftOut
 from harness.record import TaskResult
 from harness.recovery.failure import Failure, Passed
 from harness.spec.loaded import Loaded
-from harness.spec.origin import Origin
+from harness.spec.source import Origin
 from harness.spec.task import TaskSpec
 from tests.unit.fakes import Theatre
 

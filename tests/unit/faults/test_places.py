@@ -9,7 +9,7 @@ import pytest
 from harness.faults.places import Project, misplaced, misplaced_in_plan
 from harness.pytest_plugin.faults import ODDITIES, check_plans
 from harness.settings import Settings
-from harness.spec.fault_plan_file import load_fault_plan
+from harness.spec.fault_plan import load_fault_plan
 from harness.spec.problems import SpecError
 from tests.unit.spec.files import loaded, write
 

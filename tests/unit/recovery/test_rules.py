@@ -26,7 +26,7 @@ from harness.recovery import (
 )
 from harness.recovery.catalog import CATALOG
 from harness.recovery.failure import Failure
-from harness.spec.vocabulary import RULES
+from harness.spec.validation import RULES
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")
 DNS = Failure("NET_DNS", "no such name")

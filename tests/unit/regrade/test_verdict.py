@@ -17,9 +17,8 @@ from harness.regrade.sources import RecordedSources
 from harness.regrade.verdict import Ends, standing
 from harness.reporting.addresses import MARK
 from harness.spec.loaded import Loaded
-from harness.spec.origin import Origin
-from harness.spec.parts import Expect
-from harness.spec.task import TaskSpec
+from harness.spec.source import Origin
+from harness.spec.task import Expect, TaskSpec
 
 HELD, UNMET, OPEN = Grade(True, "a"), Grade(False, "b", "b is wrong"), Grade(None, "c", "c is hidden")
 EVIDENCE = Recorded(

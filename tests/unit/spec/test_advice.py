@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.spec.advice import advice
-from harness.spec.advice.syntax import flaw
-from harness.spec.advice.wording import note_says_write, selector_says_write
+from harness.spec.advice.criteria import flaw
+from harness.spec.advice.writes import note_says_write, selector_says_write
 from harness.spec.load import find_tasks, load_file
 from tests.unit.spec.files import loaded
 from tests.unit.spec.selectors import MALFORMED

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from harness.spec.marks import TAKEN
+from harness.spec.checks import TAKEN
 from tests.unit.spec.files import HEAD, problems, write
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.spec.checks import TAKEN
 from harness.spec.load import load_file
-from harness.spec.marks import TAKEN
 from tests.unit.spec.files import HEAD, loaded, problems, write
 
 

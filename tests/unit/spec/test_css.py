@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.spec.css import css_flaw
+from harness.spec.fault_checks import css_flaw
 
 GOOD = (
     "#a", ".b", "*", "a > b", "a,b", "[data-x]", '[data-x="a(b"]', 'a[href^="http://x.y/"]', "a[href$='.pdf' i]",

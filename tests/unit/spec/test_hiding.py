@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from harness.spec.hiding import hiding
+from harness.spec.references import hiding
 
 
 @pytest.mark.parametrize("secret", ["pass word", 'it\'s \\ "it"', "a\nb\t", "caf\xe9 $x", "a${b}c"])

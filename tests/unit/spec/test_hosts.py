@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.spec.hosts import Domains, reaches, template_problem, with_scheme
+from harness.spec.names import Domains, reaches, template_problem, with_scheme
 
 
 @pytest.mark.parametrize(

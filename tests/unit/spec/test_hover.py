@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.schemas import schemas
-from harness.spec.vocabulary import ACTS, FAULTS, RULES
+from harness.spec.validation import ACTS, FAULTS, RULES
 
 WRITTEN = ("task_spec.schema.json", "fault_plan.schema.json")
 """The schemas of files that people write."""

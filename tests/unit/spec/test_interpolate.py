@@ -8,8 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.recovery.failure import Failed
-from harness.spec.interpolate import interpolate_step, resolve
-from harness.spec.references import BadReferenceError, MissingMemory, Scope
+from harness.spec.references import BadReferenceError, MissingMemory, Scope, interpolate_step, resolve
 from harness.spec.steps import Step
 
 STEP: TypeAdapter[Step] = TypeAdapter(Step)

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from harness.criteria import parse
 from harness.criteria.syntax import Compare, ListOf, Literal, ObjectOf, Read, Value
-from harness.spec.interpolate import interpolate, interpolate_criterion
-from harness.spec.references import Scope
+from harness.spec.references import Scope, interpolate, interpolate_criterion
 
 PIECES = ["$", "{", "}", "${", "$${", "${memory.k}", "${inputs.y}", "${env:PW}", "${$}", "memory.k}", "'", '"', "\\"]
 PIECES += [

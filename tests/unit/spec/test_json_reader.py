@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.spec.json_reader import json_spans, read_json
-from harness.spec.text import UnreadableError
+from harness.spec.readers import UnreadableError, json_spans, read_json
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=9),

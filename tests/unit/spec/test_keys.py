@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.spec.keys import slug
+from harness.spec.names import slug
 
 NAMES = st.text(min_size=1, max_size=200)
 

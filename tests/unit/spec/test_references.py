@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from harness.criteria import parse
 from harness.criteria.syntax import Compare, Literal
-from harness.spec.interpolate import interpolate, interpolate_criterion
-from harness.spec.references import BadReferenceError, MissingMemory, Scope, fill, references
+from harness.spec.references import (
+    BadReferenceError,
+    MissingMemory,
+    Scope,
+    fill,
+    interpolate,
+    interpolate_criterion,
+    references,
+)
 
 INPUTS = {"sku": "WM-1", "max": 30, "deep": {"list": [1, {"x": None}]}, "a.b": "exact", "who": 'O\'Neil \\ "x"'}
 SCOPE = Scope(inputs=INPUTS, persona={"name": "Alex", "vip": True}, environ={"PW": "s3cret"})

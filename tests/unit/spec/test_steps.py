@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.spec.steps import Step
-from harness.spec.vocabulary import ACTS, FAULTS, RULES, keys_at
+from harness.spec.validation import ACTS, FAULTS, RULES, keys_at
 
 STEP: TypeAdapter[Step] = TypeAdapter(Step)
 

@@ -10,10 +10,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.spec import yaml_reader
+from harness.spec import readers as yaml_reader
 from harness.spec.problems import Way
-from harness.spec.text import Span, UnreadableError, line_and_column
-from harness.spec.yaml_reader import read_yaml
+from harness.spec.readers import Span, UnreadableError, line_and_column, read_yaml
 
 TEXT = st.text(st.characters(blacklist_categories=["Cs", "Cc"], blacklist_characters="\ufffe\uffff\ufeff"), max_size=12)
 JSON = st.recursive(

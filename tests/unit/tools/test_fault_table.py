@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.spec.fault_plan_file import load_fault_plan
-from harness.spec.vocabulary import FAULTS
+from harness.spec.fault_plan import load_fault_plan
+from harness.spec.validation import FAULTS
 from tools.docs.fault_table import rendered, updated
 
 ROOT = Path(__file__).parents[3]

@@ -11,9 +11,8 @@ import pytest
 from pydantic import BaseModel
 
 from harness.recovery import Rulebook
-from harness.spec.parts import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding
-from harness.spec.task import TaskSpec
-from harness.spec.vocabulary import ACTS, FAULTS, RULES
+from harness.spec.task import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding, TaskSpec
+from harness.spec.validation import ACTS, FAULTS, RULES
 from tools.docs.key_table import BEGIN, END, UNITS, Key, rendered, sections, updated
 from tools.docs.key_type import described_type
 

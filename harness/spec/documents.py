@@ -1,8 +1,35 @@
-"""The Trace: steps to play, or that were played (specs/003 5)."""
+"""Memory entries as files hold them (DESIGN 4.9)."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+
+class MemoryKV(BaseModel):
+    """One entry: what is known, since when, from whom, how surely."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    key: str = Field(min_length=1)
+    value: JsonValue
+    ts: str | None = Field(None, description="When it was written, ISO 8601.")
+    source: str | None = Field(None, description="Who wrote it: a task id, a step.")
+    confidence: float = Field(1.0, ge=0, le=1)
+
+
+def plain_values(entries: dict[str, Any]) -> dict[str, Any]:
+    """Key -> value, out of MemoryKV entries, plain values or a mixture."""
+    return {key: entry["value"] if is_entry(entry) else entry for key, entry in entries.items()}
+
+
+def is_entry(value: Any) -> bool:
+    """Whether a value is a MemoryKV entry rather than a structured value."""
+    return isinstance(value, dict) and {"key", "value"} <= set(value) <= set(MemoryKV.model_fields)
+
+
+# The Trace: steps to play, or that were played (specs/003 5).
 
 
 class TraceStep(BaseModel):

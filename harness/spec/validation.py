@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import json
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, get_args, get_origin
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
-from harness.spec.origin import Origin
+from harness.recovery import Rulebook
+from harness.spec.faults import Fault
 from harness.spec.problems import UNKNOWN, Problem, Way, did_you_mean, listed, misspelt, shown
-from harness.spec.vocabulary import choices_at, keys_at, tag_at
+from harness.spec.source import Origin
+from harness.spec.steps import Option, Step
+from harness.spec.task import Budget, Expect, FallbackPlan, Repair, ScoringCheckpoint, StateBinding, TaskSpec
 
 _EXPECTED = {
     "string_type": "text",
@@ -189,3 +194,176 @@ def stray_keys(keys: list[str], data: Any, origin: Origin) -> Iterator[Problem]:
         else:
             hint = did_you_mean(key, known) or "it has no effect: drop it, or write it below `inputs` to refer to it"
             yield origin.problem((key,), f"{UNKNOWN} `{key}`", hint=hint, key=True, severity="warning")
+
+
+# What can still be checked of a task whose types are wrong, so that one run shows all of its problems.
+
+_NOTHING = {"act": "wait", "value": 0}
+"""Stands for a step that is wrong, so that the others keep their numbers."""
+NO_FAULT = {"kind": "storage_cleared"}
+"""The same for a fault."""
+_STAND_INS: dict[str | int, dict[str, Any]] = {"steps": _NOTHING, "faults": NO_FAULT}
+
+
+def salvaged(data: dict[str, Any], errors: Iterable[tuple[Way, str]]) -> TaskSpec | None:
+    """The task without what is wrong in it; None when that cannot be told."""
+    rest: dict[str, Any] = copy.deepcopy(data)
+    for path, kind in errors:
+        around = at(rest, path[:-1])
+        if kind == "extra_forbidden" and isinstance(around, dict):
+            around.pop(path[-1], None)
+        elif path[0] in _STAND_INS and len(path) > 1 and isinstance(path[1], int):
+            rest[str(path[0])][path[1]] = _STAND_INS[path[0]]
+        elif path == ("steps",):
+            rest = {key: value for key, value in rest.items() if key not in ("faults", "expect")} | {
+                "steps": [_NOTHING]
+            }
+        elif path[0] in ("inputs", "persona"):
+            return None  # references to them would all be wrong
+        elif path[0] == "task_id":
+            rest["task_id"] = "unknown"
+        else:
+            rest.pop(str(path[0]), None)
+    try:
+        return TaskSpec.model_validate_json(json.dumps(rest), strict=True)
+    except ValidationError:
+        return None
+
+
+def idle_settings(data: dict[str, Any], origin: Origin) -> tuple[dict[str, Any], list[Problem]]:
+    """The data without settings of strategies that were not chosen, and a warning for each.
+
+    The schema of specs/003 2.1 allows the settings of all strategies beside any `strategy`.
+    """
+    rules = data.get("error_recovery")
+    if not isinstance(rules, dict):
+        return data, []
+    kept, warnings = dict(rules), []
+    for name, rule in rules.items():
+        choices = RULES.get(name, {})
+        strategy = rule.get("strategy") if isinstance(rule, dict) else None
+        if not isinstance(strategy, str) or strategy not in choices:
+            continue
+        others = {key for model in choices.values() for key in model.model_fields}
+        idle = [key for key in rule if key in others and key not in choices[strategy].model_fields]
+        for key in idle:
+            message, path = f"`{key}` has no effect with the strategy `{strategy}`", ("error_recovery", name, key)
+            warnings.append(origin.problem(path, message, key=True, severity="warning"))
+        kept[name] = {key: value for key, value in rule.items() if key not in idle}
+    return {**data, "error_recovery": kept}, warnings
+
+
+# The words a task's file may use, read off the models.
+
+WARNINGS = (
+    "fault_not_met",
+    "fault_not_healed",
+    "fault_not_as_expected",
+    "network_error_recovered",
+    "assertion_retry_success",
+    "fallback_selector_used",
+    "element_appeared_late",
+    "action_retry_success",
+    "checkpoint_restored",
+    "step_skipped",
+    "precondition_repaired",
+    "state_inconsistency_resolved",
+    "criteria_relaxed",
+    "alternative_task_used",
+    "browser_restarted",
+    "page_recovered",
+    "effect_already_done",
+    "request_sent_twice",
+    "write_repeated",
+    "done_when_false_after_write",
+    "circuit_opened",
+    "circuit_closed",
+    "timeout_escalated",
+    "restore_incomplete",
+    "memory_key_missing",
+    "artifact_missing",
+    "memory_differs",
+    "checkpoint_not_saved",
+    "required_part_unmet",
+    "domain_refused",
+)
+"""Types of warnings (DESIGN 4.4), and what may be missing at the end (DESIGN 4.1)."""
+
+REQUIRED = ("task_id", "family", "goal", "inputs", "success_criteria", "error_recovery")
+REQUIRED_RULES = ("on_timeout", "on_network_error", "on_assertion_fail")
+"""The `required` of the schema printed in specs/003 2.1; errors under `--taskspec-strict` only (DESIGN 4.1)."""
+
+
+def _members(annotation: Any) -> list[type[BaseModel]]:
+    """The models of a union, however it is wrapped."""
+    if get_origin(annotation) is Annotated:
+        return _members(get_args(annotation)[0])
+    if isinstance(annotation, type):
+        return [annotation] if issubclass(annotation, BaseModel) else []
+    return [model for part in get_args(annotation) for model in _members(part)]
+
+
+def _named(annotation: Any, tag: str) -> dict[str, type[BaseModel]]:
+    return {model.model_fields[tag].default: model for model in _members(annotation)}
+
+
+ACTS = _named(Step, "act")
+FAULTS = _named(Fault, "kind")
+RULES: Mapping[str, Mapping[str, type[BaseModel]]] = {
+    name: _named(info.annotation, "strategy")
+    for name, info in Rulebook.model_fields.items()
+    if _members(info.annotation)
+}
+
+_NESTED: Mapping[str, type[BaseModel]] = {
+    "expect": Expect,
+    "fallback_plan": FallbackPlan,
+    "error_recovery": Rulebook,
+    "scoring_checkpoints": ScoringCheckpoint,
+    "state_bindings": StateBinding,
+    "repairs": Repair,
+    "budget": Budget,
+}
+
+
+def tag_at(path: Way) -> str | None:
+    """The key that chooses the model of a mapping at this place: `act`, `kind`, `strategy`."""
+    match path:
+        case ("steps", int()) | ("repairs", int(), "steps", int()):
+            return "act"
+        case ("faults", int()):
+            return "kind"
+        case ("error_recovery", str() as rule) if rule in RULES:
+            return "strategy"
+        case _:
+            return None
+
+
+def choices_at(path: Way) -> Mapping[str, type[BaseModel]]:
+    """The models that `tag_at` chooses from."""
+    match path:
+        case ("steps", int()) | ("repairs", int(), "steps", int()):
+            return ACTS
+        case ("faults", int()):
+            return FAULTS
+        case ("error_recovery", str() as rule):
+            return RULES.get(rule, {})
+        case _:
+            return {}
+
+
+def keys_at(path: Way, data: Any) -> list[str]:
+    """The keys that a mapping at this place may have, `data` being the mapping."""
+    if not path:
+        return ["$schema", *TaskSpec.model_fields]
+    if path[0] == "steps" and path[-1] == "value":
+        return list(Option.model_fields)
+    if (tag := tag_at(path)) is not None:
+        return _chosen_keys(choices_at(path), data.get(tag) if isinstance(data, dict) else None)
+    nested = _NESTED.get(str(path[0]))
+    return list(nested.model_fields) if nested else []
+
+
+def _chosen_keys(choices: Mapping[str, type[BaseModel]], tag: Any) -> list[str]:
+    models = [choices[tag]] if isinstance(tag, str) and tag in choices else list(choices.values())
+    return list(dict.fromkeys(key for model in models for key in model.model_fields))
