@@ -16,7 +16,7 @@ from benchmarks.ground import Ground, our_project
 from benchmarks.traffic import TRAFFIC
 from benchmarks.workload import Job
 from harness.compile import compile_plan
-from harness.settings import Recording, load_settings
+from harness.model.settings import Recording, load_settings
 from harness.spec.load import load_file
 from harness.sync import LoopThread
 from harness.wiring import SyncHarness

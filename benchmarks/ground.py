@@ -18,7 +18,7 @@ from benchmarks.workload import Job, python_text, slug, yaml_text
 from harness.browser.arguments import BASE
 from harness.browser.domains import resolver_rules
 from harness.browser.executable import find
-from harness.settings import BrowserSettings
+from harness.model.settings import BrowserSettings
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = """

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
         simulate_delayed_state_update,
     )
     from harness.injection import InjectionError
+    from harness.model.record import TaskResult
+    from harness.model.report import ErrorReport
     from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
-    from harness.record import TaskResult
     from harness.recovery.catalog import ErrorType
-    from harness.report import ErrorReport
     from harness.spec.problems import SpecError
     from harness.spec.task import TaskSpec
 
@@ -43,10 +43,10 @@ _HOMES = {
     "CriterionFailed": "harness.pytest_plugin.failures",
     "SpecError": "harness.spec.problems",
     "TaskFailed": "harness.pytest_plugin.failures",
-    "ErrorReport": "harness.report",
+    "ErrorReport": "harness.model.report",
     "ErrorType": "harness.recovery.failure",
     "InjectionError": "harness.injection",
-    "TaskResult": "harness.record",
+    "TaskResult": "harness.model.record",
     "TaskSpec": "harness.spec.task",
     "clear_faults": "harness.api",
     "execute_task": "harness.api",

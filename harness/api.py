@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.compile import compile_plan
 from harness.injection import Injection, InjectionError, Pending, check, fault_of, hosts, unknown_host
-from harness.plan import Plan, new_run_id
-from harness.record import TaskResult
-from harness.settings import Settings, load_settings
+from harness.model.plan import Plan, new_run_id
+from harness.model.record import TaskResult
+from harness.model.settings import Settings, load_settings
 from harness.spec.defaults import Defaults
 from harness.spec.faults import FaultBase
 from harness.spec.load import find_tasks, load_file

@@ -9,13 +9,13 @@ from typing import NoReturn
 from urllib.parse import urljoin, urlsplit
 
 from harness.compile.rules import recovers
-from harness.plan import Plan
+from harness.model.plan import Plan
+from harness.model.settings import Settings
 from harness.resilience import Clock
 from harness.resilience.breaker import Breaker, BreakerSettings
 from harness.resilience.circuit_store import CircuitStore, CircuitStoreError
 from harness.resilience.circuits import CircuitName, Circuits, Scope
 from harness.resilience.events import Emit
-from harness.settings import Settings
 
 FILE = Path(".harness/circuits.sqlite3")
 """Where they are kept with `persist`, below the project's root."""

@@ -9,8 +9,8 @@ from typing import Any, Self, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
-from harness.plan import Plan
-from harness.settings import Settings
+from harness.model.plan import Plan
+from harness.model.settings import Settings
 from harness.spec.faults import ChannelFault, Fault, FaultBase, HostFault, ServiceFault
 from harness.spec.problems import did_you_mean
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from harness.engine.ending import reached
 from harness.engine.schedule import Job, Schedule
 from harness.gauge import Gauge
+from harness.model.outcome import reached
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
 from harness.output import Output, kept_in
-from harness.plan import Plan
-from harness.record import TaskResult
 from harness.resilience import SystemClock
 from harness.spec.problems import SpecError
 from harness.sync import Caller, Pending

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from harness.compile import compile_plan
-from harness.engine.ending import reached, unmet
-from harness.events import Event
-from harness.plan import Plan
-from harness.record import TaskResult
+from harness.model.events import Event
+from harness.model.outcome import reached, unmet
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
 from harness.recovery import NoRecovery
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError

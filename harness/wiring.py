@@ -22,12 +22,13 @@ from harness.agents.registry import Agents
 from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
 from harness.circuits import RunCircuits
 from harness.engine import run_task
-from harness.engine.ending import reached
-from harness.events import Event
 from harness.faults import FaultInjector, Network, SiteHands, StateHands, Where, prepare
-from harness.plan import Plan, new_run_id
-from harness.ports import Agent, Ask, Ports, RepairHook, Stage
-from harness.record import TaskResult
+from harness.model.events import Event
+from harness.model.outcome import reached
+from harness.model.plan import Plan, new_run_id
+from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
+from harness.model.record import TaskResult
+from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.folders import unusable_folders
@@ -38,7 +39,6 @@ from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, nob
 from harness.scratch import Scratch
 from harness.services import Services
 from harness.services.states import is_back
-from harness.settings import Settings
 from harness.sync import Caller, LoopThread, Pending
 from harness.telemetry import in_task, of_all_tasks
 from harness.world import Channels, MemoryStore, Reset, Slot, Slots, TaskWorld

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, sync_playwright
 import harness.cli.main
 import harness.pytest_plugin.ahead
 from harness.browser.executable import find
-from harness.settings import BrowserSettings
+from harness.model.settings import BrowserSettings
 
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

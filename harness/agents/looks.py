@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future
 
-from harness.ports import Observation, Observe
+from harness.model.ports import Observation, Observe
 
 
 class Looks:

@@ -7,9 +7,9 @@ from random import Random
 from urllib.parse import urljoin, urlsplit
 
 from harness.agents.aria import Element, elements
-from harness.plan import Plan
-from harness.ports import Observation, Observe
-from harness.record import History
+from harness.model.plan import Plan
+from harness.model.ports import Observation, Observe
+from harness.model.record import History
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock

@@ -13,9 +13,9 @@ from harness.agents.blame import scene
 from harness.agents.looks import Looks
 from harness.agents.source import Source
 from harness.agents.thread import AgentThread
-from harness.plan import Plan
-from harness.ports import Observe
-from harness.record import History
+from harness.model.plan import Plan
+from harness.model.ports import Observe
+from harness.model.record import History
 from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Step
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from harness.agents.plugged import PluggedAgent
 from harness.agents.scripted import ScriptedAgent
 from harness.agents.source import Source
-from harness.plan import Plan
-from harness.ports import Observe
-from harness.record import History
+from harness.model.plan import Plan
+from harness.model.ports import Observe
+from harness.model.record import History
+from harness.model.settings import AgentSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, CircuitOpen, Policy, guard
-from harness.settings import AgentSettings
 from harness.spec.problems import did_you_mean, listed
 from harness.spec.steps import Step
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.plan import Plan
-from harness.ports import Observe
-from harness.record import History
+from harness.model.plan import Plan
+from harness.model.ports import Observe
+from harness.model.record import History
 from harness.spec.steps import Step
 
 

@@ -28,8 +28,8 @@ from harness.browser.loopback import sees_us
 from harness.browser.neighbour import serves_here
 from harness.browser.sandbox import no_sandbox_reason
 from harness.browser.tls import TlsFront
+from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed
-from harness.settings import BrowserSettings
 
 DIAL_SECONDS = 3.0
 CONNECT_SECONDS = 15.0

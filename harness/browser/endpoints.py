@@ -8,10 +8,9 @@ from harness.browser.chromium import Chromium
 from harness.browser.endpoint import Endpoint
 from harness.browser.endpoint_choice import Candidate, first_turn, order
 from harness.browser.endpoint_failure import UNFIT, down, none_left
-from harness.endpoint_urls import names
+from harness.model.settings import BrowserSettings, Settings, names
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, CircuitOpen, Ticket
-from harness.settings import BrowserSettings, Settings
 
 Lived = Callable[[Endpoint], Chromium | None]
 """The browser that already runs at an endpoint for these hosts."""

@@ -24,7 +24,7 @@ from harness.browser.page_state import page_state
 from harness.browser.raw_trace import RawTrace
 from harness.browser.scene import Scene
 from harness.browser.tab import Tab
-from harness.ports import Item
+from harness.model.ports import Item
 from harness.recovery import Capture
 from harness.resilience import Deadline
 

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed, Failure
-from harness.settings import BrowserSettings
 
 VARIABLE = "HARNESS_BROWSER_EXECUTABLE"
 HEADLESS_NAMES = ("chromium-headless-shell", "chrome-headless-shell", "headless_shell")

@@ -14,7 +14,7 @@ from harness.browser.lease import Lease
 from harness.browser.renewal import Return
 from harness.browser.scene import Scene
 from harness.browser.storage import session_of, state_of
-from harness.record import SAFE_METHODS
+from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.resilience import Clock, Deadline

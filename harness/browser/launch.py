@@ -25,9 +25,9 @@ from harness.browser.session import PlaywrightSession
 from harness.browser.storage import put_databases, without_databases
 from harness.browser.tab import Tab
 from harness.browser.tls import TlsFront
+from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
-from harness.settings import BrowserSettings
 
 OPEN_SECONDS = 10.0
 NOWHERE = "http://255.255.255.255:9"

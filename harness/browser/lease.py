@@ -17,8 +17,8 @@ from harness.browser.request import SessionRequest
 from harness.browser.scene import seconds as words
 from harness.browser.storage import put_databases, without_databases
 from harness.browser.tab import Tab
-from harness.ports import ConsoleLine
-from harness.record import Sent
+from harness.model.ports import ConsoleLine
+from harness.model.record import Sent
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 

@@ -18,8 +18,8 @@ from harness.browser.executable import find
 from harness.browser.launch_failure import check_display, sandboxing_failed, why
 from harness.browser.sandbox import no_sandbox_reason
 from harness.browser.tls import TlsFront
+from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed, Failure
-from harness.settings import BrowserSettings
 
 LAUNCH_SECONDS = 30.0
 

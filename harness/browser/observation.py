@@ -9,7 +9,7 @@ from harness.browser.checkpoint import open_pages
 from harness.browser.reading import read_between_pages
 from harness.browser.tab import Tab
 from harness.browser.transfer import free_path
-from harness.ports import Observation
+from harness.model.ports import Observation
 from harness.resilience import Clock, Deadline
 
 

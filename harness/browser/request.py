@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from playwright.async_api import StorageState
 
-from harness.settings import Recording, Tracing, WorldMark
+from harness.model.settings import Recording, Tracing, WorldMark
 from harness.spec.faults.network import TlsProblem
 from harness.spec.names import Domains
 

@@ -14,7 +14,7 @@ from urllib.parse import urldefrag
 from playwright.async_api import CDPSession
 from playwright.async_api import Error as PlaywrightError
 
-from harness.record import Sent
+from harness.model.record import Sent
 
 START = {
     "transferMode": "ReportEvents",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urldefrag, urlsplit
 
 from harness.browser.network import GIVEN_UP, code_of, effect_of, net_error
-from harness.record import SAFE_METHODS, Sent
+from harness.model.record import SAFE_METHODS, Sent
 from harness.recovery.catalog import Effect
 
 MOST = 200

@@ -33,8 +33,8 @@ from harness.browser.scene import Scene
 from harness.browser.storage import state_of
 from harness.browser.tab import Tab
 from harness.browser.transfer import free_path
-from harness.ports import Evidence, Observation, Saved
-from harness.record import Sent
+from harness.model.ports import Evidence, Observation, Saved
+from harness.model.record import Sent
 from harness.recovery import Capture
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed

@@ -19,8 +19,8 @@ from harness.browser.flood import Kept, Pace
 from harness.browser.listening import listen
 from harness.browser.main_frame import MainFrame
 from harness.browser.sending import Sending
-from harness.ports import ConsoleLine
-from harness.record import SAFE_METHODS, Sent
+from harness.model.ports import ConsoleLine
+from harness.model.record import SAFE_METHODS, Sent
 from harness.resilience import Clock
 from harness.spec.steps import Open
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.report import ErrorReport
+from harness.model.report import ErrorReport
 from harness.reporting.manifest import MANIFEST, NAMES
 
 

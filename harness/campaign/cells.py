@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from harness.compile import compile_plan
 from harness.compile.filling import scope_of
 from harness.compile.planned import ready, secrets_of, variables_of
-from harness.plan import Plan
-from harness.settings import Settings
+from harness.model.plan import Plan
+from harness.model.settings import Settings
 from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.faults import Fault
 from harness.spec.loaded import Loaded

@@ -7,8 +7,8 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.model.statistics import pass_hat, wilson
 from harness.spec.fault_plan import Gate
-from harness.statistics import pass_hat, wilson
 
 VERSION: Final = 1
 NO_FAILURE = "-"

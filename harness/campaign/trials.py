@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from harness.aftermath import Aftermath, aftermath, disappointments
 from harness.campaign.artifacts import missing_artifacts
 from harness.campaign.cells import Turn, staged
 from harness.campaign.document import Trial
-from harness.engine.ending import reached
-from harness.plan import Plan
-from harness.record import MetFault, TaskResult
+from harness.model.diagnosis import Aftermath, aftermath, disappointments
+from harness.model.outcome import reached
+from harness.model.plan import Plan
+from harness.model.record import MetFault, TaskResult
 
 RunTask = Callable[[Plan], TaskResult]
 

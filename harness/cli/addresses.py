@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from harness.settings import Settings
+from harness.model.settings import Settings
 from harness.spec.advice.criteria import declares_failure, scopes, steps_of
 from harness.spec.advice.rules import named_host
 from harness.spec.loaded import Loaded

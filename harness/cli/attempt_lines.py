@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.cli.kept import Kept
-from harness.fault_report import undone_fault
-from harness.report import ErrorReport
+from harness.model.diagnosis import undone_fault
+from harness.model.report import ErrorReport
 from harness.reporting.table import place, shortened
 
 MOST = 6

@@ -14,12 +14,12 @@ from functools import partial
 from harness.agents.registry import Agents, TaskAgent
 from harness.agents.source import Source
 from harness.cli.held_back import CarefulHarness, HeldBack
-from harness.plan import Plan
-from harness.ports import Observe
-from harness.record import History, TaskResult
+from harness.model.plan import Plan
+from harness.model.ports import Observe
+from harness.model.record import History, TaskResult
+from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker
-from harness.settings import Settings
 from harness.spec.steps import Step
 from harness.sync import Caller, LoopThread
 from harness.wiring import Harness

@@ -18,7 +18,7 @@ from harness.campaign.markdown import markdown
 from harness.campaign.table import show
 from harness.cli.chaos_files import Given, given
 from harness.cli.ending import fail
-from harness.plan import new_run_id
+from harness.model.plan import new_run_id
 from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
 from harness.spec.names import slug

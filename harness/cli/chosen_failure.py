@@ -12,9 +12,9 @@ from harness.cli.ending import fail
 from harness.cli.kept import Kept, UnreadableReportError, cases_of, earlier, is_kept, latest, named, read_kept, task_id
 from harness.cli.kept_document import readable
 from harness.cli.project import settings_at
+from harness.model.settings import SettingsError
 from harness.reporting.history import LAST_RUN, load_last_run
 from harness.reporting.names import shown_path
-from harness.settings import SettingsError
 from harness.spec.problems import did_you_mean
 
 LAST = "last"

@@ -13,7 +13,7 @@ from harness.cli.kept import Kept, UnreadableReportError, latest, read_kept
 from harness.history import HistoryError, load_run, task_points
 from harness.history.flakiness import passed_last
 from harness.history.record import RunRecord
-from harness.report import ErrorReport
+from harness.model.report import ErrorReport
 from harness.reporting.names import shown_path
 from harness.reporting.task_record import site_of
 from harness.reporting.visible import printable

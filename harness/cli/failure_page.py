@@ -7,8 +7,8 @@ from typing import Any
 
 from harness.cli.attempt_lines import attempt_lines, choosing, target
 from harness.cli.kept import Kept, when
-from harness.fault_report import after_faults
-from harness.report import ErrorReport
+from harness.model.diagnosis import after_faults
+from harness.model.report import ErrorReport
 from harness.reporting.console import CRITERION, folded, repeats, shown_value
 from harness.reporting.names import shown_path
 from harness.reporting.table import numbered, place, shortened

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from harness.browser.tab import Tab
-from harness.settings import Settings
+from harness.model.settings import Settings
 from harness.spec.names import host_of
 from harness.wiring import Harness
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from harness.report import ErrorReport
+from harness.model.report import ErrorReport
 from harness.reporting.documents import read_json, read_regular
 from harness.reporting.merged import counts, run_of
 from harness.reporting.names import shown_path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from harness.settings import Settings, load_settings
+from harness.model.settings import Settings, load_settings
 
 
 def project_of(place: Path) -> Path | None:

@@ -13,7 +13,7 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.project import project_of, settings_at
-from harness.settings import SettingsError
+from harness.model.settings import SettingsError
 from harness.spec.defaults import Defaults
 from harness.spec.problems import SpecError
 

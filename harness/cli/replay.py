@@ -16,15 +16,15 @@ from harness.cli.chosen_failure import Artifacts, AsJson, Run, the_failure
 from harness.cli.ending import fail
 from harness.cli.open_trace import has_display
 from harness.cli.project import settings_at
-from harness.plan import Plan, new_run_id
+from harness.model.plan import Plan, new_run_id
+from harness.model.settings import Settings, SettingsError
 from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.visible import printable
-from harness.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from harness.cli.held_back import HeldBack
-    from harness.record import TaskResult
+    from harness.model.record import TaskResult
 
 PLACE = Path(".harness", "replay")
 """Where a replay leaves what it saw; the failure itself stays where it is."""

@@ -12,7 +12,7 @@ import typer
 
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
-from harness.settings import Settings, SettingsError
+from harness.model.settings import Settings, SettingsError
 
 if TYPE_CHECKING:
     from harness.cli.failed_tasks import FailedTasks

@@ -16,9 +16,9 @@ import typer
 from harness.cli.checking import Checked, check_paths
 from harness.cli.ending import fail
 from harness.cli.project import project_of
-from harness.plan import new_run_id
+from harness.model.plan import new_run_id
+from harness.model.settings import load_settings
 from harness.reporting.redaction import Redactor
-from harness.settings import load_settings
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.telemetry.run_events import RunEvents

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from harness.criteria import Criterion, CriterionError, parse
-from harness.plan import Plan, ReadyRepair
-from harness.settings import Settings
+from harness.model.plan import Plan, ReadyRepair
+from harness.model.settings import Settings
 from harness.spec.expressions import environment_names
 from harness.spec.faults import Fault
 from harness.spec.parametrize import param

@@ -12,8 +12,8 @@ from harness.compile.filling import Filling
 from harness.compile.planned import planned, plans_of, secrets_of
 from harness.compile.rules import recovers, rulebook
 from harness.criteria import Criterion
-from harness.plan import Plan
-from harness.settings import Settings
+from harness.model.plan import Plan
+from harness.model.settings import Settings
 from harness.spec.checks import check_spec, check_steps
 from harness.spec.expressions import environment_names
 from harness.spec.load import neighbours

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from harness.settings import Settings
+from harness.model.settings import Settings
 from harness.spec.fault_plan import LoadedFaultPlan, load_fault_plan
 from harness.spec.faults import Fault
 from harness.spec.problems import Problem, SpecError

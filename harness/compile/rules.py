@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from harness.model.settings import Settings
 from harness.recovery import NoRecovery, Rulebook
-from harness.settings import Settings
 
 OFF = ("false", "0", "no", "off")
 

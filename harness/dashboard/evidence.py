@@ -11,7 +11,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from harness.dashboard.view import Evidence, Link
-from harness.report import ErrorReport
+from harness.model.report import ErrorReport
 from harness.reporting.documents import read_json, read_regular
 from harness.reporting.inert import is_inert
 from harness.reporting.manifest import MANIFEST, NAMES

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.dashboard.view import Rate, SlowStep, ThresholdState
-from harness.figures import success_rates
 from harness.history.record import RunRecord
+from harness.model.figures import success_rates
 from harness.reporting.metrics import error_metrics, rule_name
 from harness.reporting.table import place
 from harness.reporting.task_record import TaskRecord

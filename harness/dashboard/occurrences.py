@@ -9,7 +9,7 @@ from harness.dashboard.evidence import Found
 from harness.dashboard.healing import earlier
 from harness.dashboard.view import Comparison, Occurrence
 from harness.history.record import Execution, RunRecord, TaskPoint
-from harness.report import ErrorReport
+from harness.model.report import ErrorReport
 from harness.reporting.console import folded, relation, repeats, shown_value
 from harness.reporting.step_lines import AttemptLine, StepLine
 from harness.reporting.table import numbered, place, shortened

@@ -20,7 +20,7 @@ from harness.criteria import (
     pauses,
 )
 from harness.engine.run import PageSources, Run
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.recovery import Remedy, Substitute
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed

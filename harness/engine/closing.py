@@ -10,18 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.diagnosis import error_report
-from harness.engine.ending import unmet
 from harness.engine.judging import Played, judged
 from harness.engine.run import Ending
 from harness.engine.scoring import scored
-from harness.events import TaskEnded
-from harness.plan import Plan
-from harness.ports import Evidence, Ports, Snapshot, Stage
-from harness.record import TaskResult, Warning_
+from harness.model.diagnosis import error_report
+from harness.model.events import TaskEnded
+from harness.model.outcome import unmet
+from harness.model.plan import Plan
+from harness.model.ports import Evidence, Ports, Snapshot, Stage
+from harness.model.record import TaskResult, Warning_
+from harness.model.report import AssertionContext, Context
 from harness.recovery import Capture, Substitute
 from harness.recovery.failure import Failed
-from harness.report import AssertionContext, Context
 
 SNAPSHOT_LIMIT = 3.0
 ERROR_PAGE = "chrome-error:"

@@ -11,7 +11,7 @@ from harness.criteria import lookup, memory_lookup
 from harness.engine.progress import Errand
 from harness.engine.run import Run, Turn
 from harness.engine.step import do_step
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.recovery import Repair, Trust
 from harness.recovery.failure import Failed
 from harness.spec.steps import Assert, Step

@@ -10,7 +10,7 @@ from harness.engine.attempt import attempt
 from harness.engine.progress import Errand
 from harness.engine.run import Ending, Run, Turn
 from harness.engine.step import do_step
-from harness.record import StepRecord
+from harness.model.record import StepRecord
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure, Passed
 from harness.spec.steps import Assert

@@ -11,7 +11,7 @@ from harness.engine.attempt import ASSERTION, judge, remember, resolved
 from harness.engine.journal import Checkpoint
 from harness.engine.progress import Progress
 from harness.engine.run import Ending, Run, Turn
-from harness.record import Sent, StepRecord, seen_writing, written_addresses
+from harness.model.record import Sent, StepRecord, seen_writing, written_addresses
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Outcome, Passed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from harness.ports import Kept, Saved
-from harness.record import Sent, StepRecord, seen_writing
+from harness.model.ports import Kept, Saved
+from harness.model.record import Sent, StepRecord, seen_writing
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from harness.aftermath import aftermath, disappointments
-from harness.engine.ending import reached, shortcomings
 from harness.engine.journal import Journal
 from harness.engine.run import Ending, Run
-from harness.plan import Plan
-from harness.ports import Ports
-from harness.record import MetFault, Score, TaskResult, Warning_
+from harness.model.diagnosis import aftermath, disappointments
+from harness.model.outcome import reached, shortcomings
+from harness.model.plan import Plan
+from harness.model.ports import Ports
+from harness.model.record import MetFault, Score, TaskResult, Warning_
+from harness.model.warnings import warnings
 from harness.recovery.failure import Failure
 from harness.spec.task import FinalState
-from harness.warn import warnings
 
 
 @dataclass(slots=True)

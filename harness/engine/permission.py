@@ -8,7 +8,7 @@ from harness.engine.effects import doubt, posted, seen
 from harness.engine.journal import Checkpoint, counts
 from harness.engine.progress import Progress
 from harness.engine.run import Run
-from harness.record import StepRecord
+from harness.model.record import StepRecord
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Substitute
 from harness.recovery.catalog import Family
 from harness.recovery.crash import PERMANENT, WITHIN

@@ -11,8 +11,8 @@ from harness.engine.progress import Errand
 from harness.engine.rewind import begun
 from harness.engine.run import Run, Turn
 from harness.engine.step import do_step
-from harness.plan import Plan, ReadyRepair
-from harness.ports import LeftOut
+from harness.model.plan import Plan, ReadyRepair
+from harness.model.ports import LeftOut
 from harness.recovery import Repair, Trust
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.engine.attempt import ASSERTION
-from harness.record import Answer, Attempt, Sent, StepRecord
+from harness.model.record import Answer, Attempt, Sent, StepRecord
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Skip, Trust
 from harness.recovery.failure import Failure, Passed
 from harness.spec.steps import Step

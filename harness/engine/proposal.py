@@ -10,9 +10,9 @@ from harness.engine.attempt import task_timeout
 from harness.engine.effects import took_effect
 from harness.engine.proposed_step import BadProposalError, described, step_of
 from harness.engine.run import Ending, Run
-from harness.events import AttemptEnded, StepEnded, StepStarted
-from harness.ports import Observation
-from harness.record import Answer, Attempt, History, StepRecord
+from harness.model.events import AttemptEnded, StepEnded, StepStarted
+from harness.model.ports import Observation
+from harness.model.record import Answer, Attempt, History, StepRecord
 from harness.recovery import GiveUp, Retry
 from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import EffectClass, Step, StepBase

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from harness.plan import Plan
+from harness.model.plan import Plan
 from harness.spec.checks import check_spec, check_steps
 from harness.spec.load import validated
 from harness.spec.problems import Problem

@@ -11,8 +11,8 @@ from harness.engine.effects import refilled
 from harness.engine.journal import Checkpoint, counts
 from harness.engine.permission import for_good, stretched
 from harness.engine.run import Back, Ending, Run
-from harness.ports import Kept
-from harness.record import Rewound, StepRecord
+from harness.model.ports import Kept
+from harness.model.record import Rewound, StepRecord
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family, Scope
 from harness.recovery.failure import Failed, Failure

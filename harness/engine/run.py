@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from harness.engine.journal import Checkpoint, Journal
-from harness.plan import Plan
-from harness.ports import Json, Ports, Stage
-from harness.record import TaskResult
+from harness.model.plan import Plan
+from harness.model.ports import Json, Ports, Stage
+from harness.model.record import TaskResult
 from harness.recovery import GiveUp, Rewind
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.engine.attempt import ASSERTION, judge
 from harness.engine.run import Ending, Run
-from harness.record import Score, ScorePart, StepRecord
+from harness.model.record import Score, ScorePart, StepRecord
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.task import ScoringCheckpoint

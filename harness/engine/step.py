@@ -12,8 +12,8 @@ from harness.engine.effects import barred, collect, contradicted, denied, done_b
 from harness.engine.permission import NO_WAY_BACK, asked_again, nearest, permitted
 from harness.engine.progress import Errand, Progress
 from harness.engine.run import Back, Ending, Run, Turn
-from harness.events import AttemptEnded, RemedyChosen, StepEnded, StepStarted
-from harness.record import Attempt, StepRecord
+from harness.model.events import AttemptEnded, RemedyChosen, StepEnded, StepStarted
+from harness.model.record import Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed

@@ -14,7 +14,6 @@ from harness.engine.budget import overspent
 from harness.engine.closing import close_task
 from harness.engine.consistency import consistent
 from harness.engine.criteria import success
-from harness.engine.ending import shortcomings
 from harness.engine.judging import Played
 from harness.engine.permission import unsure
 from harness.engine.preconditions import preconditions
@@ -23,10 +22,11 @@ from harness.engine.proposal import looking, proposed, stuck
 from harness.engine.rewind import at_the_start, checkpoint, rewind
 from harness.engine.run import Back, Ending, Run, Turn
 from harness.engine.step import do_step, go_on, lost, skippable
-from harness.events import TaskStarted
-from harness.plan import Plan
-from harness.ports import LeftOut, Ports, Stage
-from harness.record import TaskResult
+from harness.model.events import TaskStarted
+from harness.model.outcome import shortcomings
+from harness.model.plan import Plan
+from harness.model.ports import LeftOut, Ports, Stage
+from harness.model.record import TaskResult
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure

@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 from pathlib import Path
 
-from harness.ports import Heal
+from harness.model.ports import Heal
 from harness.recovery.failure import Failed, Failure
 
 PATIENCE = 5.0

@@ -13,8 +13,8 @@ from harness.faults.network import Network
 from harness.faults.occasions import Armed, Occasions, name_of, source_of
 from harness.faults.tally import Tally
 from harness.faults.unmet import why_unmet
-from harness.ports import Hands, Heal, Strike
-from harness.record import MetFault
+from harness.model.ports import Hands, Heal, Strike
+from harness.model.record import MetFault
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.faults import (

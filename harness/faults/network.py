@@ -10,7 +10,7 @@ from harness.faults.blame import blamed
 from harness.faults.gate import Gate, Site, Struck
 from harness.faults.pattern import UrlPattern
 from harness.faults.refusal import Refusals
-from harness.ports import Heal, Strike
+from harness.model.ports import Heal, Strike
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.faults import Fault, HostFault, Refuse, RequestFault, SocketFault, Tls

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.faults.pattern import UrlPattern
-from harness.settings import Settings
+from harness.model.settings import Settings
 from harness.spec.advice.criteria import scopes
 from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.faults import BrowserStop, DatabaseLocked, Fault, HostFault, ServiceFault, SocketFault

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from harness.faults.stranger import Stranger
-from harness.ports import Heal, Strike
+from harness.model.ports import Heal, Strike
 from harness.spec.faults import PortTaken, ServiceFault, ServiceRestarted
 
 

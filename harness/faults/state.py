@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.criteria import Json, PathError, lookup
 from harness.faults.database import confined, lock
-from harness.ports import Heal, Kept, Strike, World
+from harness.model.ports import Heal, Kept, Strike, World
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import DatabaseLocked, DelayedState, EnvironmentAltered, MemoryAltered
 from harness.spec.faults.kinds import of_service

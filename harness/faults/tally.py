@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from harness.record import MetFault
+from harness.model.record import MetFault
 from harness.spec.faults import Fault
 
 KEPT = 100

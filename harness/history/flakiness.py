@@ -8,7 +8,7 @@ from itertools import pairwise
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.history.record import TaskPoint
-from harness.statistics import wilson
+from harness.model.statistics import wilson
 
 _FLIPS = 3
 """Passed, failed, passed is a defect that was mended; once more is chance."""

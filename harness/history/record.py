@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from harness.figures import UNJUDGED
+from harness.model.figures import UNJUDGED
 from harness.reporting.task_record import TaskRecord
 
 Outcome = Literal["passed", "failed", "skipped", "rerun"]

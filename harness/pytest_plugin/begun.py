@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from harness.events import StepEnded, StepStarted, TaskEnded, TaskStarted
-from harness.plan import Plan
+from harness.model.events import StepEnded, StepStarted, TaskEnded, TaskStarted
+from harness.model.plan import Plan
 
 ALONE = "taskspec_alone"
 """Key of `workerinput`: this worker does one task at a time, although `--task-workers` says otherwise."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.compile.planned import plans_of
+from harness.model.settings import Settings
 from harness.pytest_plugin.failures import TaskSpecWarning
-from harness.settings import Settings
 from harness.spec.problems import Problem, SpecError
 
 if TYPE_CHECKING:

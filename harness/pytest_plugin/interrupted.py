@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from harness.model.report import ErrorReport
 from harness.recovery.failure import Failure
-from harness.report import ErrorReport
 from harness.reporting.documents import read_json
 from harness.reporting.manifest import MANIFEST
 from harness.reporting.task_record import TaskRecord

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from harness.settings import Settings
+from harness.model.settings import Settings
 
 TOLD = "isolation-told"
 """A file of `.harness`: the first run has said it."""

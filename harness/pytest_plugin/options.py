@@ -15,11 +15,10 @@ from typing import Any
 
 import pytest
 
-from harness.endpoint_urls import split
+from harness.model.settings import Settings, SettingsError, load_settings, split, workers_or_auto
 from harness.pytest_plugin.faults import check_plans
 from harness.pytest_plugin.foreign import given_elsewhere
 from harness.pytest_plugin.shard import Shard
-from harness.settings import Settings, SettingsError, load_settings, workers_or_auto
 from harness.spec.problems import SpecError
 
 

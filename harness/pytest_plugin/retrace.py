@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.engine.ending import reached
-from harness.plan import Plan
-from harness.record import TaskResult
+from harness.model.outcome import reached
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
 from harness.recovery import FULL, NOTHING
 from harness.reporting.names import shown_path
 from harness.reporting.table import before_the_first_step, place
 
 if TYPE_CHECKING:
+    from harness.model.settings import Settings
     from harness.pytest_plugin.state import State
-    from harness.settings import Settings
 
 OPTION = "--task-retrace"
 _SAFE = ("GET", "HEAD", "OPTIONS")

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from harness.compile import compile_plan
-from harness.engine.ending import reached, unmet
-from harness.events import Event, TaskEnded
-from harness.plan import Plan
-from harness.ports import LeftOut
+from harness.model.events import Event, TaskEnded
+from harness.model.outcome import reached, unmet
+from harness.model.plan import Plan
+from harness.model.ports import LeftOut
+from harness.model.record import TaskResult
+from harness.model.settings import Settings
 from harness.pytest_plugin.asking import Ask, person
 from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
 from harness.pytest_plugin.needs import advice, obstacle
@@ -21,7 +23,6 @@ from harness.pytest_plugin.retrace import traced_in_full
 from harness.pytest_plugin.state import RECORD, STATE, State
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.pytest_plugin.unrun import bare_plan, unrun
-from harness.record import TaskResult
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.allure_sink import AllureSink
@@ -30,7 +31,6 @@ from harness.reporting.job_log import commandless
 from harness.reporting.names import shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
-from harness.settings import Settings
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 

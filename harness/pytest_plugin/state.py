@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from harness.compile.planned import plans_of
-from harness.plan import new_run_id
+from harness.model.plan import new_run_id
+from harness.model.settings import Settings
 from harness.pytest_plugin.plans import idle_lines
 from harness.reporting.folders import unusable_folders
 from harness.reporting.progress import Progress
 from harness.reporting.task_record import TaskRecord
 from harness.reporting.workspace import links_in
 from harness.resilience.events import Emit, nobody
-from harness.settings import Settings
 from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from harness.model.settings import Settings
 from harness.reporting.names import shown_path
-from harness.settings import Settings
 
 if TYPE_CHECKING:
     from harness.triage.markdown import Page

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.model.settings import BrowserSettings
 from harness.pytest_plugin.ordinary_tests import started, wanted
 from harness.pytest_plugin.state import STATE
-from harness.settings import BrowserSettings
 
 OWN_CHOICES = ("executable_path", "channel")
 """Launch options by which a project says itself which browser it wants."""

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from harness.events import Event, TaskStarted
+from harness.model.events import Event, TaskStarted
+from harness.model.settings import Settings
 from harness.pytest_plugin.event_sinks import AllureEvents, Hook, TerminalLines
 from harness.pytest_plugin.state import State
 from harness.reporting.documents import write_json, write_text
@@ -21,7 +22,6 @@ from harness.reporting.metrics import error_metrics
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord
 from harness.resilience import SystemClock
-from harness.settings import Settings
 from harness.telemetry import Record, Tally, Telemetry
 from harness.telemetry.event_log import EventLog, Tail, begin, events_of
 from harness.telemetry.levels import LOGGER, LogSink

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from harness.diagnosis import error_report
-from harness.plan import Plan
-from harness.ports import Evidence, Item, Snapshot
+from harness.model.diagnosis import error_report
+from harness.model.plan import Plan
+from harness.model.ports import Evidence, Item, Snapshot
+from harness.model.record import TaskResult
+from harness.model.report import Context
 from harness.pytest_plugin.state import State
-from harness.record import TaskResult
 from harness.recovery import NoRecovery
 from harness.recovery.failure import Failure
-from harness.report import Context
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug

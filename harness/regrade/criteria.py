@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from harness.compile.filling import Filling
 from harness.criteria import CriterionError, parse
+from harness.model.settings import Settings
 from harness.recovery.failure import Failed
 from harness.regrade.documents import UnusableEvidenceError
 from harness.regrade.grading import Grade, grade
 from harness.regrade.sources import RecordedSources, redacted_names
 from harness.regrade.undecided import UndecidedError
 from harness.reporting.addresses import MARK
-from harness.settings import Settings
 from harness.spec.loaded import Loaded
 from harness.spec.references import BadReferenceError, MissingMemory, Scope, interpolate_criterion
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.ports import Json
+from harness.model.ports import Json
 
 LARGEST = 32 * 1024 * 1024
 DEEPEST = 100

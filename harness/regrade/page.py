@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.regrade.selectors import Query, query
 from harness.regrade.tree import Tree
 from harness.regrade.undecided import UndecidedError

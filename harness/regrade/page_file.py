@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.regrade.page import Element, RecordedPage
 from harness.regrade.tree import tree
 

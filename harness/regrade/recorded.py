@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.criteria.values import moment_in
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.regrade.documents import UnusableEvidenceError, document, table
 from harness.regrade.page import RecordedPage
 from harness.regrade.page_file import recorded_page

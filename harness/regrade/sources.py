@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.regrade.page import RecordedPage
 from harness.regrade.undecided import UndecidedError
 from harness.reporting.addresses import MARK

@@ -9,7 +9,7 @@ from typing import Any
 
 from lxml import etree
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.regrade.undecided import UndecidedError
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")

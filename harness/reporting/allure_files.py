@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.fault_report import AFTER
+from harness.model.diagnosis import AFTER
 from harness.reporting.allure_run import RUN_LABEL
 from harness.reporting.categories import grouped_codes
 from harness.reporting.documents import write_json, write_text

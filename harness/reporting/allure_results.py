@@ -13,7 +13,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.reporting.allure_files import OURS, RC
 from harness.reporting.chosen_results import ENVIRONMENT, choose, written_run
 from harness.reporting.documents import read_json

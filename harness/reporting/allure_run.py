@@ -8,7 +8,7 @@ from typing import Any
 import allure_commons
 from allure_commons.model2 import Label, TestResult
 
-from harness.ports import Json
+from harness.model.ports import Json
 
 RUN_LABEL = "run"
 

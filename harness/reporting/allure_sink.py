@@ -17,10 +17,10 @@ from allure_commons.model2 import Attachment, Label, Link, Parameter, Status, St
 from allure_commons.reporter import AllureReporter
 from allure_commons.utils import uuid4
 
-from harness.fault_report import fault_reports
-from harness.figures import figures
-from harness.plan import Plan
-from harness.record import TaskResult
+from harness.model.diagnosis import fault_reports
+from harness.model.figures import figures
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
 from harness.reporting.allure_files import AFTER_FAULT
 from harness.reporting.allure_identity import finish_identity, name_test
 from harness.reporting.allure_labels import site_of

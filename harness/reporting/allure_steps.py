@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from allure_commons.model2 import Parameter, Status, StatusDetails, TestStepResult
 
-from harness.diagnosis import note
-from harness.record import Attempt, StepRecord, TaskResult
+from harness.model.diagnosis import note
+from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.redaction import Redactor

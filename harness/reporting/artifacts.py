@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from harness.plan import Plan
-from harness.ports import Evidence, Snapshot
-from harness.record import TaskResult
-from harness.report import ErrorReport
+from harness.model.plan import Plan
+from harness.model.ports import Evidence, Snapshot
+from harness.model.record import TaskResult
+from harness.model.report import ErrorReport
 from harness.reporting.assembly import assemble
 from harness.reporting.copying import copy_files, copy_trace
 from harness.reporting.documents import read_json, write_json

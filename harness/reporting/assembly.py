@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.plan import Plan
-from harness.ports import Evidence, Json, Snapshot
-from harness.record import TaskResult
-from harness.report import ErrorReport
+from harness.model.plan import Plan
+from harness.model.ports import Evidence, Json, Snapshot
+from harness.model.record import TaskResult
+from harness.model.report import ErrorReport
 from harness.reporting.copying import UNREADABLE, copy_files, redacted_copy
 from harness.reporting.documents import write_json, write_text
 from harness.reporting.grading import grading

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.ports import Json
-from harness.record import Score, TaskResult
+from harness.model.ports import Json
+from harness.model.record import Score, TaskResult
 from harness.reporting.attempt_page import attempt_page
 from harness.reporting.documents import read_json, read_regular
 from harness.reporting.har_page import har_page

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
-from harness.diagnosis import note, went_back
-from harness.record import StepRecord, TaskResult
+from harness.model.diagnosis import note, went_back
+from harness.model.record import StepRecord, TaskResult
 from harness.reporting.redaction import Redactor
 from harness.reporting.still_page import still_page
 from harness.reporting.table import described, done, place, shortened

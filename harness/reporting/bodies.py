@@ -7,7 +7,7 @@ import binascii
 import json
 import re
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.reporting.addresses import MARK
 from harness.reporting.packed import redact_packed
 from harness.reporting.redaction import Redactor

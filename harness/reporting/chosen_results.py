@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.reporting.allure_run import began_of, run_of, without_run
 from harness.reporting.documents import read_regular
 

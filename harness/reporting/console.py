@@ -11,10 +11,9 @@ from typing import Any
 
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import Compare, oriented
-from harness.diagnosis import note, went_back
-from harness.fault_report import after_faults, fault_reports
-from harness.plan import Plan
-from harness.record import TaskResult
+from harness.model.diagnosis import after_faults, fault_reports, note, went_back
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
 from harness.reporting.hints import fitting_hint
 from harness.reporting.job_log import commandless

@@ -8,7 +8,7 @@ import os
 import stat
 from pathlib import Path
 
-from harness.ports import Json
+from harness.model.ports import Json
 
 
 def write_json(path: Path, document: Json) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from harness.model.settings import Settings
 from harness.reporting.names import shown_path
 from harness.reporting.workspace import unusable
-from harness.settings import Settings
 
 
 def unusable_folders(settings: Settings) -> list[str]:

@@ -7,9 +7,9 @@ from datetime import UTC, timedelta
 from pathlib import Path
 
 from harness.criteria import Criterion
-from harness.plan import Plan
-from harness.ports import Evidence, Json
-from harness.record import TaskResult
+from harness.model.plan import Plan
+from harness.model.ports import Evidence, Json
+from harness.model.record import TaskResult
 from harness.recovery.failure import Failed
 from harness.reporting.addresses import MARK
 from harness.reporting.documents import write_json

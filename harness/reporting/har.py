@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.reporting.addresses import MARK
 from harness.reporting.bodies import redact_base64, redact_body
 from harness.reporting.redaction import HEADERS, Redactor

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.reporting.still_page import row, size, still_page
 
 MOST = 1000

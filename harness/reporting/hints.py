@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from harness.diagnosis import assertion_hint
-from harness.fault_report import advice
-from harness.plan import Plan
-from harness.record import TaskResult
+from harness.model.diagnosis import advice, assertion_hint
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
 from harness.recovery.catalog import Family
 from harness.reporting.names import shown_path
 

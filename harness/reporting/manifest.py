@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-from harness.ports import Item, Json
-from harness.report import ErrorReport
+from harness.model.ports import Item, Json
+from harness.model.report import ErrorReport
 
 NAMES = (
     "error_report.json",

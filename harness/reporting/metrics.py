@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from harness.figures import success_rates
+from harness.model.figures import success_rates
 from harness.recovery.catalog import Family
 from harness.reporting.task_record import TaskRecord
 

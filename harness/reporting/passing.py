@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.plan import Plan
-from harness.ports import Evidence, Json, Snapshot
-from harness.record import TaskResult
+from harness.model.plan import Plan
+from harness.model.ports import Evidence, Json, Snapshot
+from harness.model.record import TaskResult
 from harness.reporting.copying import UNREADABLE, redacted_copy
 from harness.reporting.documents import write_json
 from harness.reporting.grading import grading

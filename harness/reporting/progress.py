@@ -7,8 +7,8 @@ from typing import TextIO
 
 from rich.cells import cell_len, set_cell_size
 
-from harness.events import Event, RemedyChosen, StepStarted, TaskEnded, TaskStarted
-from harness.plan import Plan
+from harness.model.events import Event, RemedyChosen, StepStarted, TaskEnded, TaskStarted
+from harness.model.plan import Plan
 from harness.recovery import Repair, Retry, Rewind, Substitute
 from harness.reporting.redaction import Redactor
 from harness.reporting.table import numbered, place, shortened

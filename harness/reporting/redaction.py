@@ -7,13 +7,13 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from harness.endpoint_urls import secrets as secrets_of_endpoints
-from harness.ports import Json
+from harness.model.ports import Json
+from harness.model.settings import Settings
+from harness.model.settings import secrets as secrets_of_endpoints
 from harness.reporting.addresses import MARK, redact_addresses
 from harness.reporting.cut import Cut
 from harness.reporting.packed import redact_packed
 from harness.reporting.secrets import is_secret_name, spellings
-from harness.settings import Settings
 
 __all__ = ["HEADERS", "MARK", "Redactor", "masked_step"]
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.reporting.allure_results import Results, attachments_of, used_files
 from harness.reporting.allure_run import run_of, without_run
 from harness.reporting.attachments import ACTUAL, EXPECTED, IN_FULL, TRACE

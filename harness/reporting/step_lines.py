@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.diagnosis import note
-from harness.record import Attempt, History, StepRecord
+from harness.model.diagnosis import note
+from harness.model.record import Attempt, History, StepRecord
 from harness.recovery.failure import Failure
 from harness.reporting.redaction import Redactor
 from harness.reporting.table import shortened, worked_on

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from harness.aftermath import undone
-from harness.diagnosis import instead
-from harness.plan import Plan
-from harness.record import StepRecord, TaskResult
+from harness.model.diagnosis import instead, undone
+from harness.model.plan import Plan
+from harness.model.record import StepRecord, TaskResult
 from harness.reporting.addresses import MARK
 from harness.reporting.secrets import is_secret_name
 from harness.spec.steps import Step

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from harness.figures import Verdict, figures, verdict
-from harness.plan import Plan
-from harness.record import MetFault, TaskResult
+from harness.model.figures import Verdict, figures, verdict
+from harness.model.plan import Plan
+from harness.model.record import MetFault, TaskResult
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.reporting.console import also_unmet, cause, reason
@@ -47,7 +47,7 @@ class TaskRecord(BaseModel):
     seconds: float = 0
     steps_completed: int = 0
     steps_total: int = 0
-    retries: int = Field(0, description="What this and the next three count: `harness.figures`.")
+    retries: int = Field(0, description="What this and the next three count: `harness.model.figures`.")
     successful_retries: int = 0
     fallbacks: int = 0
     recovered: int = 0

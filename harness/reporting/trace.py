@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.diagnosis import trace
-from harness.ports import Json
-from harness.record import TaskResult
+from harness.model.diagnosis import trace
+from harness.model.ports import Json
+from harness.model.record import TaskResult
 from harness.reporting.documents import write_json
 from harness.reporting.redaction import Redactor, masked_step
 

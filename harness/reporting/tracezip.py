@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.reporting.addresses import MARK
 from harness.reporting.bodies import mask_named, redact_bytes
 from harness.reporting.har import redact_entry

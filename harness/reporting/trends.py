@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.ports import Json
+from harness.model.ports import Json
 from harness.reporting.allure_results import Results
 from harness.reporting.documents import write_text
 

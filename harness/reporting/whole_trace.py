@@ -22,9 +22,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from harness.diagnosis import note
-from harness.ports import ConsoleLine, Evidence, Json
-from harness.record import Attempt, StepRecord, TaskResult
+from harness.model.diagnosis import note
+from harness.model.ports import ConsoleLine, Evidence, Json
+from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.recovery.failure import Failure
 from harness.reporting.table import described, place
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 
-from harness.service_settings import ServiceSettings
+from harness.model.service_settings import ServiceSettings
 
 PROBE_TIMEOUT = 0.5
 """Seconds for one question (DESIGN 4.10)."""

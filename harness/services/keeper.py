@@ -15,11 +15,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from harness.model.settings import SettingsError, load_settings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
 from harness.services.places import LOGS
 from harness.services.services import Services
-from harness.settings import SettingsError, load_settings
 
 STOPS = (signal.SIGTERM, signal.SIGINT)
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Container, Mapping
 from pathlib import Path
 
-from harness.service_settings import AUTO, ServiceSettings
+from harness.model.service_settings import AUTO, ServiceSettings
 from harness.services.child import Program
 from harness.services.free_ports import free_port
 

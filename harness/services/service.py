@@ -13,10 +13,10 @@ from typing import Literal, NoReturn
 
 import httpx2
 
+from harness.model.service_settings import AUTO, ServiceSettings, expand
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, nobody
-from harness.service_settings import AUTO, ServiceSettings, expand
 from harness.services.child import POLL, Child, Program
 from harness.services.diagnosis import Diagnosis
 from harness.services.free_ports import is_free

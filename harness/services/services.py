@@ -11,10 +11,10 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from harness.model.service_settings import AUTO, ServiceSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, nobody
-from harness.service_settings import AUTO, ServiceSettings
 from harness.services.demise import end, watchdog_behind
 from harness.services.health import ADDRESS, client
 from harness.services.listener import describe_listener

@@ -11,8 +11,8 @@ from pathlib import Path
 import httpx2
 import psutil
 
+from harness.model.service_settings import ServiceSettings
 from harness.resilience import Clock
-from harness.service_settings import ServiceSettings
 from harness.services.health import Answer, Endpoint, Health, client, probe
 from harness.services.listener import command_of, listening_pid
 from harness.services.ownership import Held, read_held

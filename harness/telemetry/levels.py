@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from harness.settings import LogProfile
+from harness.model.settings import LogProfile
 from harness.telemetry.record import Record, TelemetryEvent
 from harness.telemetry.wording import describe, level
 

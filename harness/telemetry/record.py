@@ -50,7 +50,7 @@ class TaskDone:
     expected: bool = False
     """It failed as its file declares."""
     retries: int = 0
-    """What this and the following count: `harness.figures`."""
+    """What this and the following count: `harness.model.figures`."""
     successful_retries: int = 0
     fallbacks: int = 0
     recovered: int = 0

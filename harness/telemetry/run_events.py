@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.events import Event
+from harness.model.events import Event
+from harness.model.settings import Settings
 from harness.resilience import SystemClock
-from harness.settings import Settings
 from harness.telemetry.event_log import EventLog, begin, events_of
 from harness.telemetry.levels import LogSink
 from harness.telemetry.record import Record, TelemetryEvent

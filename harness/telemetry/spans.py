@@ -13,9 +13,9 @@ from opentelemetry import trace
 from opentelemetry.trace import ProxyTracerProvider, Span, Status, StatusCode, Tracer, set_span_in_context
 from opentelemetry.util.types import AttributeValue
 
-from harness.events import AttemptEnded, Event, TaskEnded, TaskStarted
-from harness.plan import Plan
-from harness.record import TaskResult
+from harness.model.events import AttemptEnded, Event, TaskEnded, TaskStarted
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
 from harness.telemetry.record import Record
 from harness.telemetry.stream import Redactor

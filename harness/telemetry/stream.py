@@ -10,8 +10,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from harness.events import Event
-from harness.plan import Plan
+from harness.model.events import Event
+from harness.model.plan import Plan
 from harness.resilience import Clock
 from harness.resilience.events import ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed

@@ -7,10 +7,10 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from harness.events import AttemptEnded, Event, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
-from harness.figures import attempts_made, figures, step_key
-from harness.plan import Plan
-from harness.record import Attempt, StepRecord, TaskResult
+from harness.model.events import AttemptEnded, Event, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
+from harness.model.figures import attempts_made, figures, step_key
+from harness.model.plan import Plan
+from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure

@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from harness.figures import UNJUDGED
 from harness.history.record import Execution, RunRecord
+from harness.model.figures import UNJUDGED
 from harness.reporting.table import place
 from harness.reporting.task_record import TaskRecord, site_of
 

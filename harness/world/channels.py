@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.criteria.paths import PathError, quoted
+from harness.model.settings import ChannelSettings, WorldMark
 from harness.recovery.failure import Failed, Failure
-from harness.settings import ChannelSettings, WorldMark
 from harness.world.channel import Channel, corrupt, refused
 from harness.world.file_channel import FileChannel
 from harness.world.http_channel import HttpChannel, Recover

@@ -10,8 +10,8 @@ from typing import Any
 import httpx2
 
 from harness.criteria.paths import PathError, Segment, list_index, segments
+from harness.model.settings import WorldMark
 from harness.recovery.failure import Failed
-from harness.settings import WorldMark
 from harness.world.channel import (
     MAX_DOCUMENT,
     Refused,

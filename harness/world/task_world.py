@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from harness.plan import Plan
-from harness.ports import Kept
+from harness.model.plan import Plan
+from harness.model.ports import Kept
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
 from harness.spec.documents import is_entry
@@ -24,7 +24,7 @@ INITIAL = "initial"
 
 
 class TaskWorld:
-    """Implements `harness.ports.World`; the world id is the plan's."""
+    """Implements `harness.model.ports.World`; the world id is the plan's."""
 
     def __init__(
         self,

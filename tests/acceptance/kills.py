@@ -20,11 +20,11 @@ import yaml
 
 from harness.browser import Browsers, PlaywrightSession
 from harness.compile import compile_plan
-from harness.events import Event, StepStarted
-from harness.plan import Plan
-from harness.record import TaskResult
+from harness.model.events import Event, StepStarted
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
+from harness.model.settings import load_settings
 from harness.resilience.events import Emit, nobody
-from harness.settings import load_settings
 from harness.spec.load import load_file
 from harness.wiring import SyncHarness
 from tests.acceptance.conftest import PYPROJECT

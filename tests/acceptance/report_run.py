@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.recovery.failure import Failure, Passed
-from harness.ports import Evidence, Item, Snapshot
-from harness.record import StepRecord
+from harness.model.ports import Evidence, Item, Snapshot
+from harness.model.record import StepRecord
 from harness.recovery import Retry
 from harness.reporting.allure_labels import entitle, labels
 from harness.reporting.allure_sink import AllureSink

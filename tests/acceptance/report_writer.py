@@ -9,7 +9,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from harness.ports import ConsoleLine, Evidence, Item, Snapshot
+from harness.model.ports import ConsoleLine, Evidence, Item, Snapshot
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample

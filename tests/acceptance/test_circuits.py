@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.events import Event, StepStarted
-from harness.record import TaskResult
+from harness.model.events import Event, StepStarted
+from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
 from harness.reporting.redaction import Redactor
 from harness.resilience import SystemClock

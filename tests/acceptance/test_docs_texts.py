@@ -18,11 +18,11 @@ import typer
 import yaml
 
 from harness.cli.main import app
+from harness.model.settings import Settings, load_settings
 from harness.pytest_plugin.ahead import SHARED as ALONE
 from harness.pytest_plugin.ahead import STEPPING_IN
 from harness.pytest_plugin.foreign import FOREIGN, ForeignOption
 from harness.pytest_plugin.options import OPTIONS
-from harness.settings import Settings, load_settings
 from harness.spec.fault_plan import FaultPlan
 from harness.spec.load import load_file
 from tests.acceptance.documented import ROOT, blocks, pages

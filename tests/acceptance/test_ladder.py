@@ -13,8 +13,8 @@ import pytest
 
 from harness.browser.renewal import Return
 from harness.engine.journal import counts
-from harness.events import Event, StepStarted
-from harness.record import TaskResult
+from harness.model.events import Event, StepStarted
+from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
 from tests.acceptance.kills import (
     LOOP,

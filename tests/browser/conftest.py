@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import pytest
 
 from harness.browser import Browsers
+from harness.model.settings import BrowserSettings
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.browser.site import Site
 from tests.browser.stage import Stage
 

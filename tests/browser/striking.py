@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from harness.browser import PlaywrightSession
-from harness.ports import Heal, Strike
+from harness.model.ports import Heal, Strike
 from harness.spec.faults import Fault
 from tests.browser.moments import until
 

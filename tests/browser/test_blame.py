@@ -11,9 +11,9 @@ import pytest
 from harness.browser import Browsers
 from harness.browser.page_state import page_state
 from harness.browser.watch import CONSOLE_LINES
+from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.browser import poison
 from tests.browser.moments import until
 from tests.browser.site import PAGES

@@ -13,12 +13,12 @@ import pytest
 
 from harness.browser import Browsers, Endpoints
 from harness.browser.executable import find
-from harness.ports import Evidence
+from harness.model.ports import Evidence
+from harness.model.settings import BrowserSettings
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
 from harness.resilience.breaker import Breaker, BreakerSettings
-from harness.settings import BrowserSettings
 from tests.browser.moments import until
 from tests.browser.playwright_server import PlaywrightServer, closed_port
 from tests.browser.site import Site

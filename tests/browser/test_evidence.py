@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.ports import Evidence
+from harness.model.ports import Evidence
 from harness.recovery import FULL, NOTHING
 from harness.recovery.failure import Failure
 from tests.browser.moments import until

@@ -13,10 +13,10 @@ import pytest
 
 from harness.browser import Browsers
 from harness.browser.scene import seconds
+from harness.model.settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.browser.moments import stretched, until
 from tests.browser.site import PAGES
 from tests.browser.stage import DEAD, OTHER, SHOP, Stage, failed, passed

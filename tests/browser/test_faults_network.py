@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from harness.browser import PlaywrightSession
 from harness.faults import FaultInjector, Network, Where, prepare
-from harness.ports import Heal, Strike
+from harness.model.ports import Heal, Strike
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.resilience import SystemClock
 from harness.spec.faults import Fault

@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from harness.browser import Browsers, SessionRequest
+from harness.model.settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.browser.shop import BIG, Shop
 from tests.browser.stage import DEAD, EVIL, OTHER, SHOP, Stage, failed, passed
 
@@ -251,7 +251,7 @@ import asyncio, json, sys
 from pathlib import Path
 from harness.browser import Browsers, SessionRequest
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
+from harness.model.settings import BrowserSettings
 from tests.browser.shop import Shop
 
 async def main(folder):

@@ -17,9 +17,9 @@ import pytest
 
 from harness.browser import Browsers, PlaywrightSession, SessionRequest, tab
 from harness.browser.tab import Tab
+from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.browser.moments import until
 from tests.browser.processes import gone, signal_tree, tree
 from tests.browser.stage import SHOP, Stage, passed

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, PlaywrightSession
-from harness.ports import Evidence, Item
+from harness.model.ports import Evidence, Item
+from harness.model.settings import BrowserSettings
 from harness.recovery import FULL
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.browser.moments import until
 from tests.browser.processes import signal_tree
 from tests.browser.site import Site

@@ -8,7 +8,7 @@ import pytest
 
 from harness.browser import resending
 from harness.browser.resending import sent_again
-from harness.record import Sent
+from harness.model.record import Sent
 from tests.browser.stage import SHOP, Stage, failed
 
 FORM = "<form method=post action=%s><button id=pay>Pay</button></form>"

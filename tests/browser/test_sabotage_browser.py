@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, PlaywrightSession
+from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failure, Passed
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.browser.moments import until
 from tests.browser.processes import gone
 from tests.browser.site import Site

@@ -14,13 +14,13 @@ from typing import Any, cast
 from harness.agents.scripted import ScriptedAgent
 from harness.compile import compile_plan
 from harness.engine import run_task
-from harness.events import Event
-from harness.ports import ConsoleLine, Evidence, Kept, Observation, Ports, Snapshot, Stage
-from harness.record import MetFault, Sent, TaskResult
+from harness.model.events import Event
+from harness.model.ports import ConsoleLine, Evidence, Kept, Observation, Ports, Snapshot, Stage
+from harness.model.record import MetFault, Sent, TaskResult
+from harness.model.report import ErrorReport
+from harness.model.settings import Settings
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
-from harness.report import ErrorReport
-from harness.settings import Settings
 from harness.spec.task import TaskSpec
 
 START = datetime(2025, 11, 16, 9, tzinfo=UTC)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.aftermath import aftermath, behind, disappointments, undone
-from harness.record import MetFault, StepRecord, TaskResult
+from harness.model.diagnosis import aftermath, behind, disappointments, undone
+from harness.model.record import MetFault, StepRecord, TaskResult
 from harness.recovery.failure import Failure, Passed
 from harness.spec.faults import Fault
 from tests.unit.reporting.sample import START, attempt, step

@@ -11,12 +11,12 @@ import pytest
 
 from harness import wiring
 from harness.api import execute_task
-from harness.events import TaskEnded
-from harness.plan import Plan
-from harness.record import TaskResult
+from harness.model.events import TaskEnded
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
+from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
 from harness.resilience.events import CircuitChanged, Emit
-from harness.settings import Settings
 from harness.spec.task import TaskSpec
 from harness.telemetry import in_task
 from harness.telemetry.levels import LOGGER

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.endpoint_urls import VARIABLE, names, of_environment, secrets, split
-from harness.settings import SettingsError, load_settings
+from harness.model.settings import VARIABLE, SettingsError, load_settings, names, of_environment, secrets, split
 
 ONE, TWO = "ws://127.0.0.1:3000/x", "wss://browsers.example/path?token=1"
 

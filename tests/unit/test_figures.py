@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.figures import FIGURES, Figures, figures, verdict
+from harness.model.figures import FIGURES, Figures, figures, verdict
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure, Passed
 from harness.telemetry.record import TaskDone

@@ -9,8 +9,8 @@ import pytest
 
 from harness.api import inject_network_failure
 from harness.injection import InjectionError, Pending, check, fault_of
-from harness.service_settings import ServiceSettings
-from harness.settings import ChannelSettings, Settings
+from harness.model.service_settings import ServiceSettings
+from harness.model.settings import ChannelSettings, Settings
 from harness.spec.faults import Refuse
 from tests.unit.fakes import Theatre
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.plan import Plan
+from harness.model.plan import Plan
 from harness.spec.problems import SpecError
 from tests.unit.test_compile import compiled
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from harness.record import MetFault, Rewound, StepRecord, TaskResult
+from harness.model.record import MetFault, Rewound, StepRecord, TaskResult
+from harness.model.warnings import warnings
 from harness.recovery import Repair, Trust
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
 from harness.spec.faults import BrowserKill, Fault, Missing, Status
-from harness.warn import warnings
 from tests.unit.reporting.sample import START, attempt, step
 
 CLICK = step(act="click", selector="#a")

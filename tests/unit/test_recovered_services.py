@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
+from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
 from harness.resilience.breaker import State
 from harness.resilience.events import CircuitChanged, ServiceChanged
-from harness.settings import Settings
 from harness.telemetry import Record, Telemetry, in_task
 from harness.wiring import Harness
 from tests.unit.fakes import FakeClock

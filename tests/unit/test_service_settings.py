@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from harness.service_settings import ServiceSettings, expand, overridden, ports_of_environment
+from harness.model.service_settings import ServiceSettings, expand, overridden, ports_of_environment
 
 
 def table(**more: Any) -> ServiceSettings:

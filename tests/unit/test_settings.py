@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.settings import SettingsError, load_settings
+from harness.model.settings import SettingsError, load_settings
 
 SLIPS = {
     "tool = 4": "tool: must be a table, as in `[tool]` (found: 4)",

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from harness.statistics import pass_hat, wilson
+from harness.model.statistics import pass_hat, wilson
 
 
 @pytest.mark.parametrize(

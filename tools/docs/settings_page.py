@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from harness.model.settings import Settings
 from harness.pytest_plugin.options import OPTIONS
-from harness.settings import Settings
 from tools.docs.key_type import described_type
 
 HEAD = """\

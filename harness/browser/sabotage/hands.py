@@ -14,7 +14,7 @@ from harness.browser.lease import Fleet, Lease
 from harness.browser.sabotage import kept, moments, processes
 from harness.browser.sabotage.standing import Broken, InDocuments, Offline, Standing, Told
 from harness.browser.tab import Tab
-from harness.ports import Heal, Strike
+from harness.model.ports import Heal, Strike
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec import faults

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from playwright.async_api import BrowserContext, Frame, Page
 from playwright.async_api import Error as PlaywrightError
 
-from harness.ports import Strike
+from harness.model.ports import Strike
 from harness.spec.faults import SessionExpired
 
 _CLEAR = """

@@ -11,7 +11,7 @@ from playwright.async_api import Dialog as OpenDialog
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.tab import Tab
-from harness.ports import Heal, Strike
+from harness.model.ports import Heal, Strike
 from harness.resilience import Clock
 from harness.spec.faults import Dialog, Popup
 

@@ -7,7 +7,7 @@ import contextlib
 import psutil
 
 from harness.browser.chromium import Chromium
-from harness.ports import Heal, Strike
+from harness.model.ports import Heal, Strike
 from harness.recovery.failure import Failed, Failure
 
 REFUSED = (

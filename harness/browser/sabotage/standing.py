@@ -15,7 +15,7 @@ from playwright.async_api import BrowserContext, Frame, Route
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.sabotage.scripts import TOLD_BY, laying, lifting
-from harness.ports import Strike
+from harness.model.ports import Strike
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Abort, AlertOnLoad, Dns, Late
 

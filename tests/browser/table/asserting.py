@@ -9,7 +9,7 @@ from harness.browser import PlaywrightSession
 from harness.engine.attempt import attempt
 from harness.engine.journal import Journal
 from harness.engine.run import Run
-from harness.ports import Stage as EngineStage
+from harness.model.ports import Stage as EngineStage
 from harness.recovery.failure import Failure
 from harness.resilience import SystemClock
 from tests.browser.stage import STEP, failed

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers
+from harness.model.settings import BrowserSettings
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.browser.site import Site
 from tests.browser.table.case import Case
 from tests.browser.table.fault_site import FaultSite

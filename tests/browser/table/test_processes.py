@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers
+from harness.model.settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.browser.moments import LOADED
 from tests.browser.stage import SHOP, passed
 from tests.browser.table.asserting import last

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, PlaywrightSession
+from harness.model.settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.browser.moments import LOADED, stretched
 from tests.browser.stage import SHOP, passed, perform
 from tests.browser.table.asserting import last

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers, SessionRequest
+from harness.model.settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
-from harness.settings import BrowserSettings
 from tests.browser.table.case import Case, compare, judge
 from tests.browser.table.fault_site import FaultSite
 from tests.browser.table.table_stage import TableStage

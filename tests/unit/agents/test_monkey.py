@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.agents.monkey import Monkey, home
-from harness.ports import Observation
+from harness.model.ports import Observation
 from harness.recovery.failure import Failed, Failure
 from harness.spec.steps import Check, Click, Open, Select, Type, Uncheck
 from harness.spec.task import TaskSpec

@@ -15,7 +15,7 @@ import pytest
 
 from harness.agents.plugged import PluggedAgent
 from harness.agents.source import Source
-from harness.ports import Observation
+from harness.model.ports import Observation
 from harness.recovery.failure import Failed, Failure
 
 PLAN: Any = SimpleNamespace(key="T", agent="told")

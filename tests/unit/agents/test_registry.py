@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from harness.agents import Agents, ScriptedAgent
 from harness.agents.monkey import Monkey
+from harness.model.settings import AgentSettings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker
-from harness.settings import AgentSettings
 from tests.unit.fakes import FakeClock
 
 MODULE = """

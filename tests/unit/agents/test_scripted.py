@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from harness.agents import ScriptedAgent
-from harness.plan import Plan
-from harness.ports import Observe
-from harness.record import History
+from harness.model.plan import Plan
+from harness.model.ports import Observe
+from harness.model.record import History
 
 
 def test_plays_back_the_steps_in_order_and_again_after_a_rewind() -> None:

@@ -17,9 +17,9 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.endpoint import Endpoint, on_loopback, reason
 from harness.browser.endpoint_failure import DOWN, UNFIT, down, unfit
 from harness.browser.endpoints import Endpoints
+from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience.breaker import Breaker, BreakerSettings
-from harness.settings import BrowserSettings
 
 ONE, TWO = "ws://127.0.0.1:1001", "ws://127.0.0.1:1002"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.browser.executable import INSTALL, VARIABLE, find
+from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed
-from harness.settings import BrowserSettings
 
 
 def program(path: Path, content: str = "\x7fELF") -> Path:

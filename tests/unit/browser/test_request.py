@@ -8,7 +8,7 @@ import pytest
 
 from harness.browser.request import SessionRequest
 from harness.browser.tab import context_options
-from harness.settings import Recording, Tracing
+from harness.model.settings import Recording, Tracing
 
 
 def request(recording: Recording = "auto", tracing: Tracing = "retain-on-failure", **more: object) -> SessionRequest:

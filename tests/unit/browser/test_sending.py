@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.browser.sending import MOST, OFTEN, Sending
-from harness.record import Sent
+from harness.model.record import Sent
 from tests.unit.fakes import FakeClock
 
 BEAT = "http://shop.local/beat"

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.campaign.cells import Attack, attacks
-from harness.plan import Plan
-from harness.record import Attempt, MetFault, StepRecord, TaskResult
+from harness.model.plan import Plan
+from harness.model.record import Attempt, MetFault, StepRecord, TaskResult
+from harness.model.settings import Settings
 from harness.recovery.failure import Failure, Passed
-from harness.settings import Settings
 from harness.spec.fault_plan import LoadedFaultPlan, load_fault_plan
 from harness.spec.loaded import Loaded
 from tests.unit.reporting.sample import START

@@ -13,8 +13,8 @@ from rich.console import Console
 from harness.campaign import Campaign, Running, Size
 from harness.campaign.markdown import markdown
 from harness.campaign.table import show
-from harness.plan import Plan
-from harness.record import TaskResult
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
 from harness.schemas import schemas
 from tests.unit.campaign.stage import CRASHED, FAULTS, REFUSED, Runner, made, plan
 

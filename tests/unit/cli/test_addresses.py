@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.cli.addresses import address_advice
-from harness.settings import Settings
+from harness.model.settings import Settings
 from tests.unit.spec.files import loaded
 
 HEAD = "task_id: T\nsteps:\n  - {act: open, url: 'http://shop.local/'}\n"

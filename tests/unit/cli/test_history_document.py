@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from harness.cli.main import app
 from harness.history import HISTORY, save_run
-from harness.settings import Settings, load_settings
+from harness.model.settings import Settings, load_settings
 from tests.unit.history.runs import execution, executions, failed, run, several
 
 ROOT = Path(__file__).parents[3]

@@ -17,10 +17,10 @@ from harness.cli.kept import Kept, read_kept
 from harness.cli.open_trace import has_desktop, has_display
 from harness.cli.replay import _Pause
 from harness.cli.replayed import foreign_hosts, left_out, place, plan_of, setting, shown, stop_index, why_asked, writes
-from harness.plan import Plan
+from harness.model.plan import Plan
+from harness.model.service_settings import ServiceSettings
+from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
-from harness.service_settings import ServiceSettings
-from harness.settings import Settings
 from tests.unit.cli.test_show import keep
 
 TASK = """task_id: T-1

@@ -11,7 +11,7 @@ from harness.cli.demo_settings import free_ports, settings_text
 from harness.cli.new import _isolated
 from harness.cli.scaffold import demo_task, site_task
 from harness.demo.sites import HOSTS
-from harness.settings import Settings
+from harness.model.settings import Settings
 from harness.spec.advice import advice
 from harness.spec.load import load_file
 from harness.spec.names import host_of

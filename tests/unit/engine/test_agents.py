@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from harness.events import StepEnded
-from harness.ports import Observation
-from harness.record import History, TaskResult
+from harness.model.events import StepEnded
+from harness.model.ports import Observation
+from harness.model.record import History, TaskResult
+from harness.model.settings import Settings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
-from harness.settings import Settings
 from harness.spec.steps import Click, Open
 from tests.unit.fakes import Theatre
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.circuits import origin_of
-from harness.record import TaskResult
+from harness.model.record import TaskResult
 from harness.recovery.failure import Failure, Passed
 from harness.resilience.breaker import Breaker, State
 from harness.resilience.events import CircuitChanged, ResilienceEvent

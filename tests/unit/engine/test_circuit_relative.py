@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from harness.settings import Settings
+from harness.model.settings import Settings
 from tests.unit.engine.test_circuit import SHOP, codes, opened
 from tests.unit.engine.test_circuit import Sites as Absolute
 from tests.unit.fakes import Theatre

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.events import TaskEnded
-from harness.record import MetFault
+from harness.model.events import TaskEnded
+from harness.model.record import MetFault
 from harness.recovery import NOTHING
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault

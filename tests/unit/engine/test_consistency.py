@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.engine import run_task
-from harness.record import TaskResult
+from harness.model.record import TaskResult
 from harness.recovery.failure import Passed
 from harness.reporting.table import table
 from tests.unit.fakes import Theatre

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.events import RemedyChosen
-from harness.record import TaskResult
+from harness.model.events import RemedyChosen
+from harness.model.record import TaskResult
 from tests.unit.fakes import Theatre
 
 RETRY = {"on_assertion_fail": {"strategy": "retry_after_wait", "wait_before_retry_seconds": 2}}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.record import Sent, TaskResult
+from harness.model.record import Sent, TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.spec.task import TaskSpec

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.engine.scoring import metrics
-from harness.record import TaskResult
+from harness.model.record import TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
 from harness.spec.advice.rules import METRICS

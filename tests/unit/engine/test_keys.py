@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.record import TaskResult
+from harness.model.record import TaskResult
 from harness.recovery.failure import Failure, Passed
 from tests.unit.fakes import Theatre
 

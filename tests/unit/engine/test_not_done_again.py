@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.record import TaskResult
+from harness.model.record import TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure, Passed
 from tests.unit.engine.test_checkpoints import CRASH, acts, click, play, types

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.ports import LeftOut
-from harness.record import TaskResult
+from harness.model.ports import LeftOut
+from harness.model.record import TaskResult
 from harness.recovery.failure import Failure, Passed
 from harness.spec.loaded import Loaded
 from harness.spec.source import Origin

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from harness.diagnosis import trace
-from harness.record import TaskResult
+from harness.model.diagnosis import trace
+from harness.model.record import TaskResult
 from harness.recovery.failure import Failure, Passed
 from tests.unit.fakes import Theatre
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.events import AttemptEnded, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
-from harness.record import TaskResult
+from harness.model.events import AttemptEnded, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
+from harness.model.record import TaskResult
 from harness.recovery import NOTHING, Capture
 from harness.recovery.catalog import CATALOG, Effect
 from harness.recovery.failure import Failed, Failure, Passed

@@ -10,9 +10,9 @@ import pytest
 from harness.compile import compile_plan
 from harness.faults import prepare
 from harness.faults.blame import blamed
-from harness.ports import Heal, Strike
+from harness.model.ports import Heal, Strike
+from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure
-from harness.settings import Settings
 from harness.spec.faults import PageCrash
 from tests.unit.faults.conftest import ManualClock
 from tests.unit.faults.test_injector import CLICK, play

@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.faults import FaultInjector, Network, Where, prepare
-from harness.ports import Heal, Strike
+from harness.model.ports import Heal, Strike
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault
 from harness.spec.steps import Step

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.faults.places import Project, misplaced, misplaced_in_plan
+from harness.model.settings import Settings
 from harness.pytest_plugin.faults import ODDITIES, check_plans
-from harness.settings import Settings
 from harness.spec.fault_plan import load_fault_plan
 from harness.spec.problems import SpecError
 from tests.unit.spec.files import loaded, write

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from harness.faults import SiteHands
 from harness.faults.stranger import Stranger
-from harness.ports import Heal, Strike
+from harness.model.ports import Heal, Strike
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault
 from tests.unit.faults.conftest import refuses, talk

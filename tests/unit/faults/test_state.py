@@ -14,10 +14,10 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.faults import StateHands
-from harness.plan import Plan
-from harness.ports import Heal, Strike
+from harness.model.plan import Plan
+from harness.model.ports import Heal, Strike
+from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
-from harness.settings import ChannelSettings
 from harness.spec.faults import Fault
 from harness.world import Channels, MemoryStore, TaskWorld
 from tests.unit.fakes import FakeClock, Theatre

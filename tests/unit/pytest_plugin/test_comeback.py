@@ -13,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.events import StepEnded, StepStarted, TaskEnded, TaskStarted
-from harness.plan import Plan, ReadyRepair
+from harness.model.events import StepEnded, StepStarted, TaskEnded, TaskStarted
+from harness.model.plan import Plan, ReadyRepair
+from harness.model.record import Sent, StepRecord
+from harness.model.settings import Settings
 from harness.pytest_plugin.begun import ALONE, JOURNAL, Begun, Journal, read_journal
 from harness.pytest_plugin.comeback import AGAIN, NO_OTHER, UNKNOWN, UNTOLD, WROTE, Verdict, verdict
 from harness.pytest_plugin.run import plan_of
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, State
 from harness.pytest_plugin.xdist import READ, XdistHooks, _scheduling
-from harness.record import Sent, StepRecord
 from harness.recovery.failure import Passed
 from harness.reporting.progress import Progress
-from harness.settings import Settings
 from tests.unit.reporting import sample
 from tests.unit.spec.files import loaded, task
 

@@ -10,12 +10,12 @@ import pytest
 from allure_commons import model2
 from allure_commons.reporter import AllureReporter
 
+from harness.model.settings import Settings
 from harness.pytest_plugin import telemetry
 from harness.pytest_plugin.event_sinks import AllureEvents, printable, shown
 from harness.pytest_plugin.telemetry import check_extras
 from harness.resilience.events import CircuitChanged, GaveUp, Retrying, ServiceChanged, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
-from harness.settings import Settings
 from harness.telemetry import TaskDone
 from harness.telemetry.record import TelemetryEvent
 from tests.unit.telemetry.stage import record

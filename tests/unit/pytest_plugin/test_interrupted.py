@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.diagnosis import error_report
+from harness.model.diagnosis import error_report
+from harness.model.report import Context
 from harness.pytest_plugin.interrupted import interrupted_tasks
 from harness.recovery.failure import Failure
-from harness.report import Context
 from tests.unit.reporting import sample
 
 

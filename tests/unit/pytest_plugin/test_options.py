@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.model.settings import Settings
 from harness.pytest_plugin.aliases import ALIASES, canonical, contradiction, expanded
 from harness.pytest_plugin.foreign import FOREIGN
 from harness.pytest_plugin.options import OPTIONS
-from harness.settings import Settings
 
 
 def test_no_name_is_one_that_a_project_would_take() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from harness.model.record import StepRecord, TaskResult
+from harness.model.settings import Settings
 from harness.pytest_plugin.retrace import command, refusal
-from harness.record import StepRecord, TaskResult
 from harness.recovery import Rulebook
 from harness.recovery.failure import Failure
-from harness.settings import Settings
 from harness.spec.faults import Fault
 from tests.unit.reporting import sample
 

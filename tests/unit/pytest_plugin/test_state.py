@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from harness.model.settings import Settings
 from harness.pytest_plugin import plugin
 from harness.pytest_plugin.state import BROWSER, STATE, State
-from harness.settings import Settings
 
 
 class Harness:

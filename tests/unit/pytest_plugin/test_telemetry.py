@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from harness.events import TaskStarted
+from harness.model.events import TaskStarted
+from harness.model.settings import Settings
 from harness.pytest_plugin.state import State
 from harness.pytest_plugin.telemetry import METRICS, PROMETHEUS, RunTelemetry
 from harness.reporting.progress import Progress
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import task_record
 from harness.resilience.events import Retrying, Waiting
-from harness.settings import Settings
 from harness.telemetry.event_log import EventLog, events_of
 from harness.telemetry.levels import LOGGER
 from tests.unit.reporting import sample

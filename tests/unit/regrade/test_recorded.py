@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.engine.ending import reached
-from harness.ports import Evidence, Snapshot
+from harness.model.outcome import reached
+from harness.model.ports import Evidence, Snapshot
 from harness.regrade.documents import LARGEST, UnusableEvidenceError, document
 from harness.regrade.folders import evidence_folders
 from harness.regrade.page import RecordedPage

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from harness.engine import run_task
-from harness.ports import Evidence, Snapshot
-from harness.record import TaskResult
+from harness.model.ports import Evidence, Snapshot
+from harness.model.record import TaskResult
+from harness.model.settings import SettingsError, load_settings
 from harness.recovery import Capture
-from harness.settings import SettingsError, load_settings
 from tests.unit.fakes import FakeWorld, Theatre
 
 

@@ -10,15 +10,15 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from harness.diagnosis import error_report
-from harness.plan import Plan
-from harness.record import Attempt, StepRecord, TaskResult
+from harness.model.diagnosis import error_report
+from harness.model.plan import Plan
+from harness.model.record import Attempt, StepRecord, TaskResult
+from harness.model.report import AssertionContext, Context, ErrorReport
+from harness.model.warnings import warnings
 from harness.recovery import Remedy, Retry, Rulebook
 from harness.recovery.failure import Assertion, Failure, Outcome, Passed
-from harness.report import AssertionContext, Context, ErrorReport
 from harness.spec.steps import Step
 from harness.spec.task import TaskSpec
-from harness.warn import warnings
 
 START = datetime(2025, 11, 16, 9, tzinfo=UTC)
 _STEP: TypeAdapter[Step] = TypeAdapter(Step)

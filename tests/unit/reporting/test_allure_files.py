@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.record import MetFault
+from harness.model.record import MetFault
 from harness.recovery.catalog import CATALOG
 from harness.recovery.failure import Failure
 from harness.reporting.allure_files import allurerc, categories, environment_properties, executor_of, write_allure_files

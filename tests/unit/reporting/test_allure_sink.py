@@ -14,7 +14,7 @@ from allure_commons.logger import AllureMemoryLogger
 from allure_commons.reporter import AllureReporter
 from allure_commons.utils import md5
 
-from harness.record import MetFault, StepRecord
+from harness.model.record import MetFault, StepRecord
 from harness.recovery import Retry
 from harness.recovery.failure import Failure, Passed
 from harness.reporting.addresses import MARK

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from harness.plan import Plan
-from harness.ports import ConsoleLine, Evidence, Item, Snapshot
-from harness.record import TaskResult
+from harness.model.plan import Plan
+from harness.model.ports import ConsoleLine, Evidence, Item, Snapshot
+from harness.model.record import TaskResult
 from harness.reporting.artifacts import DirectoryArchive
 from harness.reporting.manifest import NAMES
 from harness.reporting.redaction import Redactor

@@ -6,7 +6,7 @@ import csv
 import io
 from dataclasses import replace
 
-from harness.record import Score, ScorePart
+from harness.model.record import Score, ScorePart
 from harness.reporting.addresses import MARK
 from harness.reporting.attachments import on_test
 from harness.reporting.redaction import Redactor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from harness.record import MetFault, Rewound, StepRecord
+from harness.model.record import MetFault, Rewound, StepRecord
 from harness.recovery import Retry
 from harness.recovery.failure import Failure, Passed
 from harness.reporting.addresses import MARK

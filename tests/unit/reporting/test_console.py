@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.diagnosis import error_report
-from harness.record import MetFault, Rewound, StepRecord, Warning_
+from harness.model.diagnosis import error_report
+from harness.model.record import MetFault, Rewound, StepRecord, Warning_
+from harness.model.report import Context
 from harness.recovery import Retry
 from harness.recovery.failure import Assertion, Failure
-from harness.report import Context
 from harness.reporting.addresses import MARK
 from harness.reporting.console import brief, failure_text, folded, headline
 from harness.reporting.redaction import Redactor

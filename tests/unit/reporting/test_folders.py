@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.model.settings import Settings
 from harness.reporting.folders import unusable_folders
-from harness.settings import Settings
 from harness.wiring import SyncHarness
 
 

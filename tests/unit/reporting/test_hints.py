@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.diagnosis import LOOKED_ONCE
+from harness.model.diagnosis import LOOKED_ONCE
 from harness.recovery.catalog import CATALOG, Family
 from harness.recovery.failure import Assertion, Failure
 from harness.reporting.console import brief, failure_text

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from harness.model.settings import Settings
 from harness.pytest_plugin.terminal import write_summary
 from harness.recovery.failure import Failure
 from harness.reporting.console import brief, failure_text, headline
 from harness.reporting.job_log import commandless
-from harness.settings import Settings
 from tests.unit.reporting import sample
 
 COMMAND = re.compile(r"^\s*::|##\[", re.MULTILINE)

@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from harness.browser.scene import shortened as scene_shortened
 from harness.criteria import difference
 from harness.criteria.check import shown
-from harness.plan import Plan
-from harness.ports import Evidence, Item, Snapshot
-from harness.record import Score, ScorePart, TaskResult
+from harness.model.plan import Plan
+from harness.model.ports import Evidence, Item, Snapshot
+from harness.model.record import Score, ScorePart, TaskResult
 from harness.recovery.failure import Assertion, Failure
 from harness.reporting.allure_steps import step_results
 from harness.reporting.artifacts import DirectoryArchive

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 
-from harness.events import RemedyChosen, StepStarted, TaskEnded, TaskStarted
+from harness.model.events import RemedyChosen, StepStarted, TaskEnded, TaskStarted
 from harness.recovery import GiveUp, Retry, Substitute
 from harness.recovery.failure import Failure
 from harness.reporting.progress import Progress, line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from harness.record import Answer, MetFault, StepRecord
+from harness.model.record import Answer, MetFault, StepRecord
 from harness.recovery import Retry, Substitute
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure, Passed

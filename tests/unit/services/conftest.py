@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 import pytest
 
+from harness.model.service_settings import ServiceSettings
 from harness.resilience import SystemClock
-from harness.service_settings import ServiceSettings
 from harness.services import Services
 
 PROGRAM = Path(__file__).with_name("program.py")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from harness.model.service_settings import ServiceSettings
 from harness.recovery.failure import Failed
-from harness.service_settings import ServiceSettings
 from harness.services import Services
 from tests.unit.services.conftest import PROGRAM, listens, play
 

@@ -185,7 +185,7 @@ from pathlib import Path
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.services import Services
-from harness.service_settings import ServiceSettings
+from harness.model.service_settings import ServiceSettings
 
 program, port, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 site = ServiceSettings(command=("{python}", program, str(port)), hosts={"shop.local": port},

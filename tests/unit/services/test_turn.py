@@ -25,7 +25,7 @@ import asyncio, json, sys
 from pathlib import Path
 from harness.resilience import SystemClock
 from harness.services import Services
-from harness.service_settings import ServiceSettings
+from harness.model.service_settings import ServiceSettings
 
 program, port, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
 # It binds late, and then serves beside the other: two that are started are both there to be seen.

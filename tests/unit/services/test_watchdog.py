@@ -17,7 +17,7 @@ import asyncio, os, sys
 from pathlib import Path
 from harness.resilience import SystemClock
 from harness.services import Services
-from harness.service_settings import ServiceSettings
+from harness.model.service_settings import ServiceSettings
 
 port, folder, mode, end = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]
 program = os.environ["PROGRAM"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.settings import SettingsError, load_settings
+from harness.model.settings import SettingsError, load_settings
 from harness.spec.defaults import Defaults, with_defaults
 from harness.spec.load import load_file
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.compile import compile_plan
-from harness.settings import Settings
+from harness.model.settings import Settings
 from harness.spec.load import load_file
 from tests.unit.spec.files import STEPS, problems, write
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.settings import SettingsError, load_settings
+from harness.model.settings import SettingsError, load_settings
 from tests.unit.spec.files import loaded, problems, task, write
 
 KEYS = {"quarantine": "skip", "area": "tag", "bug": "note", "meta": "ignore"}

@@ -18,7 +18,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.events import AttemptEnded, TaskEnded, TaskStarted
+from harness.model.events import AttemptEnded, TaskEnded, TaskStarted
+from harness.model.settings import LogProfile
 from harness.recovery.failure import Failure
 from harness.resilience.events import (
     CircuitChanged,
@@ -35,7 +36,6 @@ from harness.resilience.events import (
 )
 from harness.resilience.metrics import ResilienceMetrics
 from harness.resilience.thresholds import ThresholdCrossed
-from harness.settings import LogProfile
 from harness.telemetry import StepDone, Tally, TaskDone
 from harness.telemetry.event_log import KEPT, EventLog, Tail, begin, events_of
 from harness.telemetry.exposition import exposition

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.events import TaskEnded, TaskStarted
 from harness.injection import fault_of
+from harness.model.events import TaskEnded, TaskStarted
 from harness.reporting.addresses import MARK
 from harness.resilience.events import CircuitChanged, InvariantBroken, Retrying, ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed

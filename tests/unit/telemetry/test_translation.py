@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from harness.engine.proposal import INVALID_IN_A_ROW
-from harness.events import AttemptEnded, Event, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
-from harness.plan import Plan
-from harness.record import StepRecord, TaskResult, Warning_
+from harness.model.events import AttemptEnded, Event, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
+from harness.model.plan import Plan
+from harness.model.record import StepRecord, TaskResult, Warning_
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Rulebook, Skip, Substitute, Trust
 from harness.recovery.failure import Failure
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting

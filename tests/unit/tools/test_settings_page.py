@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.model.settings import Settings
 from harness.pytest_plugin.options import OPTIONS
-from harness.settings import Settings
 from tools.docs.settings_page import TABLES, page
 
 ROOT = Path(__file__).parents[3]

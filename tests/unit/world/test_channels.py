@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed, Failure
-from harness.settings import ChannelSettings
 from harness.world import Channels
 from tests.unit.world.conftest import EnvironmentServer
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
-from harness.settings import ChannelSettings
 from harness.world import Channels
 
 PYTHON = """

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.plan import Plan
-from harness.ports import Kept, World
+from harness.model.plan import Plan
+from harness.model.ports import Kept, World
+from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
-from harness.settings import ChannelSettings
 from harness.world import Channels, MemoryStore, TaskWorld
 from tests.unit.world.conftest import EnvironmentServer
 from tests.unit.world.test_memory import JSON

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from harness.model.settings import ChannelSettings, WorldMark
 from harness.recovery.failure import Failed
-from harness.settings import ChannelSettings, WorldMark
 from harness.world import Channels, Reset
 from tests.unit.world.conftest import EnvironmentServer
 

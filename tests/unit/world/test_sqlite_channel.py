@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
-from harness.settings import ChannelSettings
 from harness.world import Channels
 
 TABLE = """

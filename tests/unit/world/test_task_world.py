@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from harness.plan import Plan
-from harness.ports import World
+from harness.model.plan import Plan
+from harness.model.ports import World
+from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
-from harness.settings import ChannelSettings
 from harness.world import Channels, MemoryStore, TaskWorld
 from tests.unit.world.conftest import EnvironmentServer
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.figures import is_retry
-from harness.record import History, Rewound, StepRecord, Warning_
+from harness.model.figures import is_retry
+from harness.model.record import History, Rewound, StepRecord, Warning_
 from harness.recovery import Retry, Substitute, Trust
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Passed

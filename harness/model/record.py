@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from harness.model.report import ErrorReport
 from harness.recovery import Remedy
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Outcome, Passed
-from harness.report import ErrorReport
 from harness.spec.faults import Fault
 from harness.spec.steps import Step, Type
 from harness.spec.task import FinalState

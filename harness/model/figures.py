@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Literal
 
-from harness.record import Answer, Attempt, StepRecord, TaskResult
+from harness.model.record import Answer, Attempt, StepRecord, TaskResult
 from harness.recovery import Repair, Retry, Rewind
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure

@@ -1,4 +1,4 @@
-"""ErrorReport (specs/003 3.1): what is written of a task that failed; `harness.diagnosis` makes it."""
+"""ErrorReport (specs/003 3.1): what is written of a task that failed; `harness.model.diagnosis` makes it."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from harness.criteria import equal, memory_lookup
-from harness.ports import Json
-from harness.record import TaskResult, Warning_
+from harness.model.ports import Json
+from harness.model.record import TaskResult, Warning_
 from harness.spec.task import Expect, TaskSpec
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from harness.plan import Plan
-from harness.record import Attempt, StepRecord, TaskResult
+from harness.model.plan import Plan
+from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.recovery import Remedy
 from harness.recovery.failure import Failure
 from harness.spec.steps import Step

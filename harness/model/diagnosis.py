@@ -1,0 +1,359 @@
+"""How a record becomes a report: the ErrorReport of a failed result, and the trace (specs/003 5)."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.criteria import CriterionError, parse
+from harness.criteria.syntax import WAITS
+from harness.model.figures import figures
+from harness.model.plan import Plan
+from harness.model.record import Attempt, History, MetFault, Score, StepRecord, TaskResult
+from harness.model.report import Context, ErrorReport, FaultReport, Metrics
+from harness.recovery import Repair, Retry, Substitute, Trust
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure
+from harness.spec.steps import Step
+
+# What a fault led to: the failure that it caused, whether that was outlasted, and how long it took.
+
+SLACK = 0.01
+"""Seconds by which the times of strikes and attempts may differ: both are rounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """Of one fault of one task that has ended."""
+
+    struck: bool
+    code: str | None = None
+    """Code of the first failure after the first strike; None: it caused none."""
+    step: int | None = None
+    """Which step failed with it."""
+    seconds: float | None = None
+    """From the first strike to the end of the first attempt of that step that passed; None: none did."""
+
+
+def aftermath(met: MetFault, result: TaskResult) -> Aftermath:
+    """What followed the fault's first strike."""
+    if not met.count:
+        return Aftermath(struck=False)
+    first = met.strikes[0]
+    failed = next(((index, each) for index, each in _attempts(result.history) if _failed_after(each, first)), None)
+    if failed is None:
+        return Aftermath(True, result.failure.code if result.failure else None, result.failed_index)
+    index, attempt = failed
+    assert isinstance(attempt.outcome, Failure)
+    return Aftermath(True, attempt.outcome.code, index, _until_passed(result.history, index, attempt, first))
+
+
+def disappointments(met: MetFault, found: Aftermath, *, reached: bool) -> Iterator[str]:
+    """What the fault's `expect` says and did not happen. `reached`: the task did what it declares."""
+    expect = met.fault.expect
+    if not found.struck:
+        return
+    if "code" in expect.model_fields_set and expect.code != found.code:
+        yield f"code: expected {expect.code or 'no failure'}, was {found.code or 'no failure'}"
+    if expect.recovered is not None and expect.recovered != reached:
+        yield "was not recovered from" if expect.recovered else "was recovered from, which was not expected"
+
+
+def _attempts(history: History) -> Iterator[tuple[int, Attempt]]:
+    return ((record.index, attempt) for record in history for attempt in record.attempts)
+
+
+def _failed_after(attempt: Attempt, strike: float) -> bool:
+    return not attempt.passed and attempt.t + attempt.seconds >= strike - SLACK
+
+
+def _until_passed(history: History, index: int, failed: Attempt, strike: float) -> float | None:
+    """A `write` whose effect was there all the same has no attempt that passed: its last one counts."""
+    for record in history:
+        if record.index != index or not record.attempts:
+            continue
+        later = [each for each in record.attempts if each.t >= failed.t]
+        passed = next((each for each in later if each.passed), None)
+        if passed is None and record.effect_already_done and later:
+            passed = later[-1]
+        if passed is not None:
+            return round(max(0.0, passed.t + passed.seconds - strike), 3)
+    return None
+
+
+def behind(result: TaskResult) -> tuple[MetFault, ...]:
+    """The faults that the task's failure follows: they struck in the failing step or the one before it, or stood then.
+
+    Also the fault that could not be done, when that is the failure.
+    """
+    if result.failure is None:
+        return ()
+    start, failing, end = _around(result)
+    return tuple(met for met in result.faults if _fits(met, start, failing, end) or _is_failure(met, result.failure))
+
+
+def undone(result: TaskResult) -> MetFault | None:
+    """The fault that could not be done, when that is what the task failed with."""
+    failure = result.failure
+    return next((met for met in result.faults if failure is not None and _is_failure(met, failure)), None)
+
+
+def _is_failure(met: MetFault, failure: Failure) -> bool:
+    return bool(met.problem) and not met.count and met.problem == failure.message
+
+
+def _fits(met: MetFault, start: float, failing: float, end: float) -> bool:
+    struck = any(start - SLACK <= t <= end + SLACK for t in met.strikes)
+    stood = any(t <= end for t in met.strikes) and any(t >= failing - SLACK for t in met.healed)
+    return struck or stood
+
+
+def _around(result: TaskResult) -> tuple[float, float, float]:
+    """In seconds: the end of the last step but one before the failing one, the last attempt's start, the failure."""
+    history = [record for record in result.history if record.attempts]
+    at = len(history)
+    if history and history[-1].index == result.failed_index and not history[-1].passed:
+        at -= 1
+    start = _end(history[at - 2]) if at >= 2 else 0.0
+    if at == len(history):
+        return start, _end(history[-1]) if history else 0.0, result.elapsed
+    return start, history[at].attempts[-1].t, _end(history[at])
+
+
+def _end(record: StepRecord) -> float:
+    return record.attempts[-1].t + record.attempts[-1].seconds
+
+
+# What a report says of the faults of its task: what became of each, and whether the failure follows it.
+
+AFTER = r", (?:after|because) injected faults? "
+"""A pattern: by it a headline tells of a failure that follows a fault."""
+NAMED = 2
+"""How many faults a headline names."""
+
+
+def fault_reports(result: TaskResult) -> tuple[FaultReport, ...]:
+    """What became of the faults, in the order of the file."""
+    followed = behind(result)
+    return tuple(_fault(met, is_behind=met in followed) for met in result.faults)
+
+
+def _fault(met: MetFault, *, is_behind: bool) -> FaultReport:
+    return FaultReport(
+        id=met.name,
+        title=met.fault.title,
+        kind=met.fault.kind,
+        target=met.fault.target,
+        where=met.fault.source,
+        struck=met.count,
+        times=met.strikes,
+        steps=met.steps,
+        healed=met.healed,
+        problem=met.problem,
+        why=met.why,
+        behind=is_behind,
+        text=met.describe(),
+    )
+
+
+def after_faults(faults: Sequence[FaultReport]) -> str:
+    """For a headline: the faults that the failure follows, if any."""
+    followed = [each for each in faults if each.behind]
+    titles = list(dict.fromkeys(each.title for each in followed))
+    return _following(titles, undone=undone_fault(faults) is not None)
+
+
+def undone_fault(faults: Sequence[FaultReport]) -> FaultReport | None:
+    """The fault that could not be done, when that is the failure."""
+    return next((each for each in faults if each.behind and each.problem and not each.struck), None)
+
+
+def _following(titles: Sequence[str], *, undone: bool) -> str:
+    """For a headline: `, after injected fault browser_kill`."""
+    if not titles:
+        return ""
+    if undone:
+        return f", because injected fault {titles[0]} could not be done"
+    more = f" and {len(titles) - NAMED} more" if len(titles) > NAMED else ""
+    return f", after injected fault{'s' if len(titles) > 1 else ''} {', '.join(titles[:NAMED])}{more}"
+
+
+def advice(result: TaskResult, *, expected: bool = False) -> str:
+    """What to do about a failure that follows a fault: nothing about the site or the machine. Empty for any other.
+
+    `expected`: the task declares it already.
+    """
+    failure = result.failure
+    if failure is None or failure.advice or not behind(result):
+        return ""
+    way = _WAYS.get(failure.family, "")
+    if expected:
+        return "This failure follows an injected fault, as the task declares: there is nothing to do."
+    outlast = f"to outlast it: {way}; " if way else ""
+    declared = f"`expect: {{final_state: {result.final_state}, code: {failure.code}}}`"
+    return f"This failure follows an injected fault; {outlast}to declare it: {declared}."
+
+
+_WAYS = {
+    Family.BROWSER: "`on_browser_crash` and checkpoints",
+    Family.NETWORK: "more of `on_network_error`",
+    Family.ELEMENT: "more of `on_element_not_found`",
+    Family.AMBIGUOUS: "`on_selector_ambiguous`",
+    Family.ACTION: "more of `on_action_failed`",
+    Family.TIMEOUT: "`on_timeout` or a longer `timeout`",
+    Family.ASSERTION: "`on_assertion_fail`",
+    Family.PRECONDITION: "`on_precondition_fail`",
+    Family.INCONSISTENCY: "`on_state_inconsistency`",
+}
+"""Family of a failure -> what of a task gets over it."""
+
+
+def error_report(plan: Plan, result: TaskResult, context: Context, expected: bool) -> ErrorReport:
+    """The report of a failed result; ValueError for a result that did not fail."""
+    failure, index = result.failure, result.failed_index
+    if failure is None or index is None:
+        raise ValueError(f"{result.task_id} did not fail")
+    record = next((r for r in reversed(result.history) if r.index == index and not r.passed), None)
+    rule = plan.rulebook.rule(failure.family)
+    return ErrorReport(
+        task_id=plan.task_id,
+        error_type=failure.type,
+        timestamp=record.attempts[-1].started if record and record.attempts else result.started,
+        step_index=index,
+        step=_step_json(record) if record else None,
+        error_message=failure.message,
+        stack_trace=_stack(failure),
+        context=context,
+        recovery_attempted=bool(record and record.answers) or any(r.rewound for r in result.history),
+        recovery_strategy=rule.strategy if rule else None,
+        recovery_success=False,
+        final_state=result.final_state,
+        metrics=Metrics(
+            steps_completed=result.steps_completed,
+            steps_total=result.steps_total,
+            time_elapsed_seconds=round(result.elapsed, 3),
+            retries_count=figures(result).retries,
+        ),
+        code=failure.code,
+        category=failure.category,
+        severity=failure.severity,
+        retryable=failure.retryable,
+        hint=advice(result, expected=expected) or _hint(plan, failure),
+        tried=tuple(note(attempt, record.step) for attempt in record.attempts) if record else (),
+        warnings=tuple(w.as_json() for w in result.warnings),
+        faults=fault_reports(result),
+        score=None if result.score is None else _score_json(result.score),
+        expected=expected,
+        source=plan.source,
+    )
+
+
+LOOKED_ONCE = "It was looked at once: where the page needs time, say `expect_timeout: 5`, or EVENTUALLY(...)."
+
+
+def assertion_hint(plan: Plan, failure: Failure) -> str:
+    """Expected and actual speak for themselves; what helps is to know that nobody waited for the page, or looked into
+    the right frame of it.
+    """
+    if failure.advice:
+        return failure.advice
+    criterion = str(failure.details.get("criterion", ""))
+    waited = plan.expect_timeout or any(word in criterion for word in WAITS)
+    return "" if waited or plan.spec.expect is not None or not _of_page(failure) else LOOKED_ONCE
+
+
+def _of_page(failure: Failure) -> bool:
+    """Whether what does not hold looks at the page: of a criterion, its smallest part that fails."""
+    if "criterion" not in failure.details:  # it compares an element's text
+        return True
+    part = failure.assertion.expression if failure.assertion else failure.details["criterion"]
+    return any(map(_looks_at_page, (part, *failure.details.get("unmet_criteria", ())[1:])))
+
+
+def _looks_at_page(expression: object) -> bool:
+    try:
+        return parse(str(expression)).looks_at_page
+    except CriterionError:
+        return True
+
+
+def _hint(plan: Plan, failure: Failure) -> str:
+    return assertion_hint(plan, failure) if failure.family is Family.ASSERTION else failure.hint
+
+
+def _stack(failure: Failure) -> str | None:
+    return "".join(traceback.format_exception(failure.cause)) if failure.cause else None
+
+
+def _score_json(score: Score) -> dict[str, Any]:
+    return {"total": score.total, "parts": [asdict(part) for part in score.parts], "rubrics": dict(score.rubrics)}
+
+
+def _step_json(record: StepRecord) -> dict[str, Any]:
+    return {"act": record.step.act, **record.step.model_dump(mode="json", exclude_defaults=True)}
+
+
+def trace(result: TaskResult) -> dict[str, Any]:
+    """The Trace of a run: a line for each attempt (specs/003 5.1 to 5.4)."""
+    lines = [_line(record, attempt) for record in result.history for attempt in record.attempts if record.index >= 0]
+    document: dict[str, Any] = {"task_id": result.task_id, "steps": lines}
+    if result.warnings:
+        document["warnings"] = [warning.as_json() for warning in result.warnings]
+    if result.failure is not None:
+        document["error"] = {
+            "type": str(result.failure.type),
+            "code": result.failure.code,
+            "step_index": result.failed_index,
+            "message": result.failure.message,
+        }
+    return document
+
+
+def _line(record: StepRecord, attempt: Attempt) -> dict[str, Any]:
+    step = attempt.step.model_dump(mode="json", exclude_defaults=True, exclude={"act", "t"})
+    timing = {"seconds": round(attempt.seconds, 3), "step_index": record.index}
+    line = {"t": round(attempt.t, 3), "act": attempt.step.act, **step, **timing}
+    if record.extra_attempts or not attempt.passed:
+        line["note"] = note(attempt, record.step)
+    if record.rewound and attempt is record.attempts[-1]:
+        line["note"] += f"; WENT BACK {went_back(record)}"
+    return line
+
+
+def instead(done: Step, declared: Step) -> str:
+    """` by opening http://...`: what was done in place of the step as written; empty when that was done."""
+    return (
+        ""
+        if done.act == declared.act
+        else f" by {'opening' if done.act == 'open' else done.act} {done.target or getattr(done, 'url', '')}"
+    )
+
+
+def went_back(record: StepRecord) -> str:
+    """`from step 4 to the checkpoint before step 2`; of a record that was rewound."""
+    place = record.rewound.checkpoint if record.rewound else None
+    return f"from step {record.index} to the checkpoint before step {place}"
+
+
+def note(attempt: Attempt, declared: Step) -> str:
+    """`RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...` (specs/003 5.2 to 5.4).
+
+    `declared` is the step as written: a click that was done and whose page failed is not clicked again, its page is
+    opened again, and the note says so.
+    """
+    match attempt.remedy:
+        case Retry(after=after):
+            way = f"RETRY (after {after:.3g}s){instead(attempt.step, declared)}"
+        case Substitute(selector=selector):
+            way = f"FALLBACK {selector}"
+        case Repair():
+            way = "AFTER THE REPAIR"
+        case Trust(source=source):
+            way = f"TRUSTED {source.upper()}"
+        case _:
+            way = "ATTEMPT 1"
+    return (
+        f"{way}: SUCCESS" if not isinstance(attempt.outcome, Failure) else f"{way}: FAILED - {attempt.outcome.message}"
+    )
