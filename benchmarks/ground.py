@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.workload import Job, python_text, slug, yaml_text
-from harness.browser.arguments import BASE
 from harness.browser.domains import resolver_rules
-from harness.browser.executable import find
+from harness.browser.executable import BASE, find
 from harness.model.settings import BrowserSettings
 
 ROOT = Path(__file__).parents[1]

@@ -18,13 +18,10 @@ import zipfile
 from pathlib import Path
 from typing import Any, Final
 
-from harness.reporting.allure_files import write_allure_files
-from harness.reporting.attachments import TRACE
-from harness.reporting.har_page import har_page
-from harness.reporting.html import Wanted, build_report
-from harness.reporting.inert import inert
-from harness.reporting.npm import Major, ReportError
-from harness.reporting.side_by_side import side_by_side
+from harness.reporting.allure.build import Major, ReportError, Wanted, build_report
+from harness.reporting.allure.files import write_allure_files
+from harness.reporting.attachments import TRACE, har_page, side_by_side
+from harness.reporting.redact_files import inert
 
 BOUND: Final = 30.0
 """Seconds for 500 results."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         load_task,
         simulate_delayed_state_update,
     )
-    from harness.injection import InjectionError
+    from harness.faults.python import InjectionError
     from harness.model.record import TaskResult
     from harness.model.report import ErrorReport
     from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
@@ -45,7 +45,7 @@ _HOMES = {
     "TaskFailed": "harness.pytest_plugin.failures",
     "ErrorReport": "harness.model.report",
     "ErrorType": "harness.recovery.failure",
-    "InjectionError": "harness.injection",
+    "InjectionError": "harness.faults.python",
     "TaskResult": "harness.model.record",
     "TaskSpec": "harness.spec.task",
     "clear_faults": "harness.api",

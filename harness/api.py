@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.compile import compile_plan
-from harness.injection import Injection, InjectionError, Pending, check, fault_of, hosts, unknown_host
+from harness.faults.python import Injection, InjectionError, Pending, check, fault_of, hosts, unknown_host
 from harness.model.plan import Plan, new_run_id
 from harness.model.record import TaskResult
 from harness.model.settings import Settings, load_settings
+from harness.reporting.telemetry.log import RunEvents
 from harness.spec.defaults import Defaults
 from harness.spec.faults import FaultBase
 from harness.spec.load import find_tasks, load_file
@@ -24,7 +25,6 @@ from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.problems import SpecError
 from harness.spec.task import TaskSpec
-from harness.telemetry.run_events import RunEvents
 
 if TYPE_CHECKING:
     from harness.reporting.redaction import Redactor

@@ -22,6 +22,13 @@ from harness.agents.registry import Agents
 from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
 from harness.circuits import RunCircuits
 from harness.engine import run_task
+from harness.environment.channels import Channels
+from harness.environment.memory import MemoryStore
+from harness.environment.ownership import is_back
+from harness.environment.reset import Reset
+from harness.environment.services import Services
+from harness.environment.slots import Slot, Slots
+from harness.environment.world import TaskWorld
 from harness.faults import FaultInjector, Network, SiteHands, StateHands, Where, prepare
 from harness.model.events import Event
 from harness.model.outcome import reached
@@ -30,18 +37,14 @@ from harness.model.ports import Agent, Ask, Ports, RepairHook, Stage
 from harness.model.record import TaskResult
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure
-from harness.reporting.artifacts import DirectoryArchive
-from harness.reporting.folders import unusable_folders
+from harness.reporting.archive import DirectoryArchive, unusable_folders
 from harness.reporting.passing import PassedEvidence
 from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, nobody
 from harness.scratch import Scratch
-from harness.services import Services
-from harness.services.states import is_back
 from harness.sync import Caller, LoopThread, Pending
-from harness.telemetry import in_task, of_all_tasks
-from harness.world import Channels, MemoryStore, Reset, Slot, Slots, TaskWorld
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Who chooses the steps of a task."""
 
-from harness.agents.registry import Agents, TaskAgent
-from harness.agents.scripted import ScriptedAgent
+from harness.agents.registry import Agents, ScriptedAgent, TaskAgent
 
 __all__ = ["Agents", "ScriptedAgent", "TaskAgent"]

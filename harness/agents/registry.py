@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from harness.agents.plugged import PluggedAgent
-from harness.agents.scripted import ScriptedAgent
-from harness.agents.source import Source
+from harness.agents.python import PluggedAgent, Source
 from harness.model.plan import Plan
 from harness.model.ports import Observe
 from harness.model.record import History
@@ -17,6 +15,18 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker, CircuitOpen, Policy, guard
 from harness.spec.problems import did_you_mean, listed
 from harness.spec.steps import Step
+
+# The agent that plays back the steps of the task's file.
+
+
+class ScriptedAgent:
+    """Proposes `steps[len(history)]`: rewinding is slicing the history (DESIGN 3)."""
+
+    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:  # noqa: ARG002
+        """The next step; None after the last. `history` holds only records of steps (index >= 0)."""
+        place = len(history)
+        return plan.steps[place] if place < len(plan.steps) else None
+
 
 GROUP = "harness.agents"
 """Of entry points: a package that has an agent for everybody names it there."""

@@ -14,11 +14,9 @@ from dataclasses import dataclass, field
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page, StorageState
 
+from harness.browser.context import Tab, whole_storage
 from harness.browser.dialogs import Answer
-from harness.browser.difference import page_differences, same, storage_differences
-from harness.browser.forms import Field, PageState, fill, read_state
-from harness.browser.storage import whole_storage
-from harness.browser.tab import Tab
+from harness.browser.form_state import Field, PageState, fill, page_differences, read_state, same, storage_differences
 from harness.resilience import Clock
 
 FILE_BYTES = 20 * 2**20

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.browser.exchange import Exchange
 from harness.browser.flood import Kept
+from harness.browser.page_events import Exchange
 
 BODY_CHARACTERS = 100_000
 MOST_ENTRIES = 2000

@@ -5,15 +5,108 @@ It is written down as the request leaves, in this process: whatever dies afterwa
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urldefrag, urlsplit
 
-from harness.browser.network import GIVEN_UP, code_of, effect_of, net_error
+from playwright.async_api import CDPSession
+from playwright.async_api import Error as PlaywrightError
+
+from harness.browser.failures.network import GIVEN_UP, code_of, effect_of, net_error
 from harness.model.record import SAFE_METHODS, Sent
 from harness.recovery.catalog import Effect
+
+# What Chromium sends a second time by itself: a request on a connection that broke, or was answered 408.
+
+START = {
+    "transferMode": "ReportEvents",
+    "traceConfig": {"includedCategories": ["netlog"], "excludedCategories": ["*"]},
+}
+AGAIN = "HTTP_TRANSACTION_RESTART_AFTER_ERROR"
+STARTED = "URL_REQUEST_START_JOB"
+SECONDS = 0.3
+"""How long the browser may take to begin or end the recording; a busy one is not waited for."""
+
+
+class Resending:
+    """The recording of one browser, for as many listeners as there are."""
+
+    def __init__(self, control: CDPSession) -> None:
+        self._control = control
+        self._lock = asyncio.Lock()
+        self._listeners: list[list[Sent]] = []
+        self._events: list[dict[str, Any]] = []
+        self._complete = asyncio.Event()
+        self._heard = False
+
+    async def begin(self, sent: list[Sent]) -> None:
+        """Record from now on. `sent` gets what leaves, and `end` marks in it what was sent again. Never raises."""
+        async with self._lock:
+            self._listeners.append(sent)
+            if len(self._listeners) == 1:
+                await self._start()
+
+    async def end(self, sent: list[Sent]) -> None:
+        """Mark what of it was sent again. Never raises: without the browser's word nothing is marked."""
+        async with self._lock:
+            if not any(each is sent for each in self._listeners):
+                return
+            found = await self._stop()
+            for each in self._listeners:
+                mark(each, found)
+            self._listeners = [each for each in self._listeners if each is not sent]
+            if self._listeners:
+                await self._start()
+
+    async def _start(self) -> None:
+        if not self._heard:
+            self._control.on("Tracing.dataCollected", lambda event: self._events.extend(event["value"]))
+            self._control.on("Tracing.tracingComplete", lambda _: self._complete.set())
+            self._heard = True
+        self._events.clear()
+        await self._ask("Tracing.start", START)
+
+    async def _stop(self) -> set[tuple[str, str]]:
+        self._complete.clear()
+        if await self._ask("Tracing.end", {}):
+            try:
+                async with asyncio.timeout(SECONDS):
+                    await self._complete.wait()
+            except TimeoutError:
+                return set()
+        return sent_again(self._events)
+
+    async def _ask(self, method: str, parameters: dict[str, Any]) -> bool:
+        try:
+            async with asyncio.timeout(SECONDS):
+                await self._control.send(method, parameters)
+        except (PlaywrightError, TimeoutError):
+            return False
+        return True
+
+
+def sent_again(events: Iterable[dict[str, Any]]) -> set[tuple[str, str]]:
+    """Method and URL of the requests that the net log says were sent once more. Pure."""
+    asked: dict[Any, tuple[str, str]] = {}
+    again: set[tuple[str, str]] = set()
+    for event in sorted(events, key=lambda each: float(each.get("ts", 0))):
+        source, params = str(event.get("id2")), event.get("args", {}).get("params") or {}
+        if event.get("name") == STARTED and "url" in params:
+            asked[source] = (str(params.get("method", "")), urldefrag(str(params["url"])).url)
+        elif event.get("name") == AGAIN and source in asked:
+            again.add(asked[source])
+    return again
+
+
+def mark(sent: Iterable[Sent], found: Collection[tuple[str, str]]) -> None:
+    """Note it on what was sent."""
+    for each in sent:
+        each.twice = each.twice or (each.method, each.url) in found
+
 
 MOST = 200
 """Requests that are kept of one step; a page that sends more is a write already."""

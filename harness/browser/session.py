@@ -11,28 +11,21 @@ from typing import Any, TypeVar
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import evidence as taking
-from harness.browser.actions import ACTIONS
-from harness.browser.attempt import Attempt
+from harness.browser.acts import ACTIONS
+from harness.browser.acts.attempt import Attempt
+from harness.browser.acts.files import free_path
 from harness.browser.checkpoint import Checkpoint, take
-from harness.browser.chromium import Chromium
-from harness.browser.facts import describe, locate
-from harness.browser.failures import failure_of, with_popups, with_redirect
-from harness.browser.ladder import Ladder
-from harness.browser.last_good import LastGood
-from harness.browser.lease import CLOSE_SECONDS, Fleet, Lease
-from harness.browser.liveness import PROBE_SECONDS, dead, lost
-from harness.browser.navigation_failure import navigation_failure
-from harness.browser.observation import look
-from harness.browser.other_frame import other_frame
-from harness.browser.policy import refused_hosts
-from harness.browser.reading import read_between_pages, text_of
-from harness.browser.renewal import GRACE
+from harness.browser.context import CLOSE_SECONDS, Fleet, Lease, Tab, state_of
+from harness.browser.evidence import LastGood
+from harness.browser.failures.classify import failure_of, with_popups, with_redirect
+from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
+from harness.browser.failures.navigation import navigation_failure, refused_hosts
+from harness.browser.failures.scene import Scene, describe, locate, other_frame
+from harness.browser.faults import Sabotage
+from harness.browser.process import Chromium
+from harness.browser.reading import look, read_between_pages, text_of
+from harness.browser.recovery import GRACE, Ladder
 from harness.browser.request import SessionRequest
-from harness.browser.sabotage.hands import Sabotage
-from harness.browser.scene import Scene
-from harness.browser.storage import state_of
-from harness.browser.tab import Tab
-from harness.browser.transfer import free_path
 from harness.model.ports import Evidence, Observation, Saved
 from harness.model.record import Sent
 from harness.recovery import Capture

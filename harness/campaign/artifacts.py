@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.model.report import ErrorReport
-from harness.reporting.manifest import MANIFEST, NAMES
+from harness.reporting.files import MANIFEST, NAMES
 
 
 def missing_artifacts(folder: Path | None) -> tuple[str, ...]:

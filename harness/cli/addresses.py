@@ -16,7 +16,7 @@ from harness.spec.steps import Api, Open, Step
 
 
 def address_advice(task: Loaded, settings: Settings) -> Iterator[Problem]:
-    """Warnings: URLs of nearly a service's host, hosts without `http://`. Of faults: `harness.faults.places`."""
+    """Warnings: URLs of nearly a service's host, hosts without `http://`. Of faults: `harness.faults.checks`."""
     if declares_failure(task.spec):
         return
     hosts = {host for service in settings.services.values() for host in service.declared}

@@ -9,7 +9,7 @@ from typing import Any
 from harness.cli.kept import Kept
 from harness.model.diagnosis import undone_fault
 from harness.model.report import ErrorReport
-from harness.reporting.table import place, shortened
+from harness.reporting.console import place, shortened
 
 MOST = 6
 """Lines of the trace that are shown: those before the failure, and the failing step's."""

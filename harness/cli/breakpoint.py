@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from harness.agents.python import Source
 from harness.agents.registry import Agents, TaskAgent
-from harness.agents.source import Source
 from harness.cli.held_back import CarefulHarness, HeldBack
 from harness.model.plan import Plan
 from harness.model.ports import Observe

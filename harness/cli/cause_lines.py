@@ -7,10 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.cli.failed_tasks import FailedTasks
-from harness.reporting.table import shortened
-from harness.reporting.visible import printable
-from harness.triage import Cause
-from harness.triage.first_look import first_look
+from harness.reporting.console import shortened
+from harness.reporting.files import printable
+from harness.reporting.triage import Cause, first_look
 
 FEW = 3
 """Tasks that a line names."""

@@ -19,11 +19,11 @@ from harness.campaign.table import show
 from harness.cli.chaos_files import Given, given
 from harness.cli.ending import fail
 from harness.model.plan import new_run_id
-from harness.reporting.names import shown_path
+from harness.reporting.files import shown_path
 from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.log import RunEvents
 from harness.spec.names import slug
 from harness.spec.problems import SpecError
-from harness.telemetry.run_events import RunEvents
 
 USAGE = 2
 INTERRUPTED = 130

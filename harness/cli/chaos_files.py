@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.cli.checking import check_paths
 from harness.cli.project import project_of
-from harness.faults.places import Project, misplaced_in_plan
+from harness.faults.checks import Project, misplaced_in_plan
 from harness.model.settings import Settings, load_settings
 from harness.spec.fault_plan import LoadedFaultPlan, idle_patterns, load_fault_plan
 from harness.spec.loaded import Loaded

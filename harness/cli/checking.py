@@ -11,7 +11,7 @@ from harness.agents import Agents
 from harness.cli.addresses import address_advice
 from harness.cli.project import project_of
 from harness.compile.making import SCRIPTED
-from harness.faults.places import Project, misplaced, misplaced_in_plan
+from harness.faults.checks import Project, misplaced, misplaced_in_plan
 from harness.model.settings import Settings, SettingsError, load_settings
 from harness.recovery.failure import Failed
 from harness.spec.advice import advice

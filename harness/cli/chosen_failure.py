@@ -13,8 +13,8 @@ from harness.cli.kept import Kept, UnreadableReportError, cases_of, earlier, is_
 from harness.cli.kept_document import readable
 from harness.cli.project import settings_at
 from harness.model.settings import SettingsError
-from harness.reporting.history import LAST_RUN, load_last_run
-from harness.reporting.names import shown_path
+from harness.reporting.files import shown_path
+from harness.reporting.task_record import LAST_RUN, load_last_run
 from harness.spec.problems import did_you_mean
 
 LAST = "last"
@@ -47,7 +47,8 @@ def folders_of(root: Path, run: str | None) -> list[Path]:
 
 def last_run() -> str | None:
     """Its name, also when it was killed; None where there was none, or its record cannot be read."""
-    from harness.history import HistoryError, recent_runs
+    from harness.reporting.history.file import HistoryError
+    from harness.reporting.history.reading import recent_runs
 
     try:
         root = settings_at(Path.cwd()).root

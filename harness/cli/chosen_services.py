@@ -9,15 +9,14 @@ from pathlib import Path
 
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
+from harness.environment.ownership import LOGS, Held
+from harness.environment.persistence import forgotten
+from harness.environment.services import Services
+from harness.environment.status import Found, kept_only, survey
 from harness.model.service_settings import ServiceSettings
 from harness.model.settings import SettingsError
-from harness.reporting.names import shown_path
+from harness.reporting.files import shown_path
 from harness.resilience import SystemClock
-from harness.services import Services
-from harness.services.ownership import Held
-from harness.services.persistence import forgotten
-from harness.services.places import LOGS
-from harness.services.survey import Found, kept_only, survey
 from harness.spec.problems import did_you_mean
 
 

@@ -11,7 +11,7 @@ import typer
 from harness.circuits import kept_circuits
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
-from harness.reporting.visible import printable
+from harness.reporting.files import printable
 from harness.resilience import SystemClock
 from harness.resilience.circuits import Circuits
 from harness.resilience.events import CircuitChanged, ResilienceEvent

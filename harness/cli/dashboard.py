@@ -12,7 +12,7 @@ from harness.cli.project import settings_at
 from harness.model.settings import SettingsError
 
 if TYPE_CHECKING:
-    from harness.dashboard import Dashboard
+    from harness.reporting.dashboard.view import Dashboard
 
 PAGE = Path("dashboard.html")
 
@@ -33,9 +33,9 @@ def dashboard(
 
     Example: harness dashboard --open
     """
-    from harness.dashboard import page, with_pictures
-    from harness.reporting.documents import write_text
-    from harness.reporting.names import shown_path
+    from harness.reporting.dashboard.evidence import with_pictures
+    from harness.reporting.dashboard.page import page
+    from harness.reporting.files import shown_path, write_text
 
     if as_json and (open_it or output is not None):
         fail("--json prints the data and writes no page: leave out --output and --open")
@@ -56,9 +56,10 @@ def dashboard(
 
 def _view(name: str, target: Path) -> tuple[Dashboard, Path]:
     """Of the run of that name, and the project's folder."""
-    from harness.dashboard import Shelf
-    from harness.dashboard import dashboard as view_of
-    from harness.history import HistoryError, load_run, recent_runs, task_points
+    from harness.reporting.dashboard.build import dashboard as view_of
+    from harness.reporting.dashboard.evidence import Shelf
+    from harness.reporting.history.file import HistoryError
+    from harness.reporting.history.reading import load_run, recent_runs, task_points
 
     try:
         settings = settings_at(Path.cwd())

@@ -10,14 +10,14 @@ from itertools import compress
 from pathlib import Path
 
 from harness.cli.kept import Kept, UnreadableReportError, latest, read_kept
-from harness.history import HistoryError, load_run, task_points
-from harness.history.flakiness import passed_last
-from harness.history.record import RunRecord
 from harness.model.report import ErrorReport
-from harness.reporting.names import shown_path
+from harness.reporting.files import printable, shown_path
+from harness.reporting.history.comparison import passed_last
+from harness.reporting.history.file import HistoryError
+from harness.reporting.history.reading import load_run, task_points
+from harness.reporting.history.record import RunRecord
 from harness.reporting.task_record import site_of
-from harness.reporting.visible import printable
-from harness.triage import Trouble, troubles
+from harness.reporting.triage import Trouble, troubles
 
 _RUN = re.compile(r"([0-9]{8}T[0-9]{6})-(?:[0-9]+|merged-[0-9a-f]+)")
 

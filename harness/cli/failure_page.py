@@ -9,10 +9,8 @@ from harness.cli.attempt_lines import attempt_lines, choosing, target
 from harness.cli.kept import Kept, when
 from harness.model.diagnosis import after_faults
 from harness.model.report import ErrorReport
-from harness.reporting.console import CRITERION, folded, repeats, shown_value
-from harness.reporting.names import shown_path
-from harness.reporting.table import numbered, place, shortened
-from harness.reporting.visible import visible
+from harness.reporting.console import CRITERION, folded, numbered, place, repeats, shortened, shown_value
+from harness.reporting.files import shown_path, visible
 
 
 def page(kept: Kept, width: int) -> str:

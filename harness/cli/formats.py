@@ -11,7 +11,7 @@ from types import MappingProxyType
 import typer
 
 from harness.cli.checking import Checked
-from harness.reporting.workflow_commands import workflow_command
+from harness.reporting.files import workflow_command
 from harness.spec.problems import UNKNOWN, Problem
 
 PLACES = 3

@@ -10,7 +10,7 @@ from collections.abc import Awaitable
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from harness.browser.tab import Tab
+from harness.browser.context import Tab
 from harness.model.settings import Settings
 from harness.spec.names import host_of
 from harness.wiring import Harness

@@ -46,7 +46,7 @@ def list_runs(limit: Limit = NEWEST, project: Project = None, as_json: AsJson = 
     Example: harness history list --limit 10 --json
     """
     from harness.cli.history_tables import run_lines
-    from harness.history import recent_runs
+    from harness.reporting.history.reading import recent_runs
 
     with _told():
         found = recent_runs(root_of(project), limit)
@@ -64,7 +64,7 @@ def show(
     Example: harness history show last-1
     """
     from harness.cli.history_tables import single_run_lines
-    from harness.history import load_run
+    from harness.reporting.history.reading import load_run
 
     with _told():
         found = load_run(root_of(project), run)
@@ -90,7 +90,7 @@ def compare(
     Example: harness history compare last-5 last
     """
     from harness.cli.history_tables import comparison_lines
-    from harness.history import compared
+    from harness.reporting.history.reading import compared
 
     with _told():
         found = compared(root_of(project), old, new)
@@ -109,8 +109,8 @@ def task(
     Example: harness history task B1-2025-001
     """
     from harness.cli.history_tables import point_lines
-    from harness.history import task_points
-    from harness.history.flakiness import rate_of
+    from harness.reporting.history.comparison import rate_of
+    from harness.reporting.history.reading import task_points
 
     with _told():
         points = task_points(root_of(project), runs)
@@ -129,7 +129,8 @@ def flaky(runs: Runs = NEWEST, project: Project = None, as_json: AsJson = False)
     Example: harness history flaky --runs 50
     """
     from harness.cli.history_tables import flaky_lines
-    from harness.history import flaky_tasks, task_points
+    from harness.reporting.history.comparison import flaky_tasks
+    from harness.reporting.history.reading import task_points
 
     with _told():
         found = flaky_tasks(task_points(root_of(project), runs))
@@ -146,8 +147,8 @@ def prune(
 
     Example: harness history prune --keep 50
     """
-    from harness.history import recent_runs
-    from harness.history.writing import drop_old_runs
+    from harness.reporting.history.reading import recent_runs
+    from harness.reporting.history.writing import drop_old_runs
 
     root = root_of(project)
     with _told():
@@ -168,7 +169,7 @@ def root_of(project: Path | None) -> Path:
 def _told() -> Iterator[None]:
     """What is wrong with the history, on stderr."""
     from harness.cli.history_tables import plain
-    from harness.history import HistoryError
+    from harness.reporting.history.file import HistoryError
 
     try:
         yield

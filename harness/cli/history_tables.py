@@ -11,11 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.history.comparison import Comparison, Flakiness, Timing, Verdict
-from harness.history.durations import FEWEST
-from harness.history.flakiness import Flaky, Rate
-from harness.history.record import Execution, RunRecord, RunSummary, TaskPoint
-from harness.history.running import still_running
+from harness.reporting.history.comparison import FEWEST, Comparison, Flakiness, Flaky, Rate, Timing, Verdict
+from harness.reporting.history.record import Execution, RunRecord, RunSummary, TaskPoint, still_running
 
 _NARROWEST, _IN_A_PIPE = 60, 10_000
 _OUTCOMES = ("passed", "failed", "not judged", "skipped", "flaky", "healed", "retries")

@@ -11,9 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.model.report import ErrorReport
-from harness.reporting.documents import read_json, read_regular
-from harness.reporting.merged import counts, run_of
-from harness.reporting.names import shown_path
+from harness.reporting.files import counts, read_json, read_regular, run_of, shown_path
 
 REPORT = "error_report.json"
 PREVIOUS = ".previous"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from harness.cli.ending import fail
-from harness.reporting.names import shown_path
+from harness.reporting.files import shown_path
 
 if TYPE_CHECKING:
-    from harness.history.record import RunRecord
-    from harness.history.shards import Shard
+    from harness.reporting.history.merging import Shard
+    from harness.reporting.history.record import RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def merge(
 
     Example: harness merge shard-1 shard-2 --output merged
     """
-    from harness.history.parts import missing_parts
+    from harness.reporting.history.record import missing_parts
 
     found = _readable(folders)
     missing = missing_parts(shard.run.shard for shard in found.shards)
@@ -89,8 +89,8 @@ def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
 def _together(shards: list[Shard], output: Path) -> tuple[RunRecord, list[str]]:
     """The run, and the files that were left out."""
     from harness.cli.history_tables import plain
-    from harness.history import HistoryError
-    from harness.history.shards import put_together
+    from harness.reporting.history.file import HistoryError
+    from harness.reporting.history.merging import put_together
 
     others: list[str] = []
     try:
@@ -110,16 +110,15 @@ def _tell(before: str, lines: list[str]) -> None:
 
 def _counts(run: RunRecord) -> dict[str, int]:
     """Of the tasks. Those that were cut off from outside have not failed."""
-    from harness.history.record import Counted
+    from harness.reporting.history.record import Counted
 
     found = Counter(each.counted_as for each in run.last)
     return {kind.replace(" ", "_"): found[kind] for kind in get_args(Counted)}
 
 
 def _readable(folders: list[Path]) -> Readable:
-    from harness.history import HistoryError
-    from harness.history.merging import identity_of
-    from harness.history.shards import shard_of
+    from harness.reporting.history.file import HistoryError
+    from harness.reporting.history.merging import identity_of, shard_of
 
     found = Readable([], [], [])
     known: dict[str, Path] = {}

@@ -17,7 +17,7 @@ from harness.cli.ending import fail
 from harness.cli.project import project_of, settings_at
 from harness.cli.scaffold import demo_task, site_task
 from harness.model.settings import Settings, SettingsError
-from harness.reporting.names import shown_path
+from harness.reporting.files import shown_path
 from harness.spec.load import find_tasks, load_file
 from harness.spec.problems import SpecError
 

@@ -16,9 +16,8 @@ from harness.cli.chosen_failure import LAST, Artifacts, Run, artifacts_root, the
 from harness.cli.ending import fail
 from harness.cli.kept import Kept, cases_of, is_kept, latest, named
 from harness.cli.project import settings_at
-from harness.reporting.history import LAST_RUN, load_last_run
-from harness.reporting.names import inside, shown_path
-from harness.reporting.task_record import TaskRecord
+from harness.reporting.files import inside, shown_path
+from harness.reporting.task_record import LAST_RUN, TaskRecord, load_last_run
 
 TRACE, FULL_TRACE = "trace.zip", "trace_full.zip"
 KEPT = ".kept"
@@ -47,8 +46,7 @@ def open_trace(
 
     Example: harness open B1-2025-001
     """
-    from harness.reporting.trace_server import ADDRESS, trace_server
-    from harness.reporting.trace_viewer import viewer_folder
+    from harness.reporting.allure.serve import ADDRESS, trace_server, viewer_folder
 
     trace, viewer = _trace(task, run, artifacts), viewer_folder()
     if viewer is None:

@@ -18,9 +18,8 @@ from harness.cli.open_trace import has_display
 from harness.cli.project import settings_at
 from harness.model.plan import Plan, new_run_id
 from harness.model.settings import Settings, SettingsError
-from harness.reporting.names import shown_path
+from harness.reporting.files import printable, shown_path
 from harness.reporting.redaction import Redactor
-from harness.reporting.visible import printable
 
 if TYPE_CHECKING:
     from harness.cli.held_back import HeldBack

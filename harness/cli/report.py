@@ -15,8 +15,7 @@ from harness.cli.ending import fail
 from harness.cli.project import project_of
 
 if TYPE_CHECKING:
-    from harness.reporting.html import Report
-    from harness.reporting.npm import Major
+    from harness.reporting.allure.build import Major, Report
 
 _MAJORS: dict[int, Major] = {2: 2, 3: 3}
 TOLD = 10
@@ -43,9 +42,8 @@ def report(
 
     Example: harness report --serve 8480
     """
-    from harness.reporting.html import Wanted, build_report
-    from harness.reporting.npm import ReportError
-    from harness.reporting.serving import serve_folder
+    from harness.reporting.allure.build import ReportError, Wanted, build_report
+    from harness.reporting.allure.serve import serve_folder
 
     wanted = Wanted(single_file, all_runs, _MAJORS.get(allure or 0))
     say = partial(typer.echo, err=as_json)  # a JSON document stands alone on stdout
@@ -82,7 +80,7 @@ def _unserved(port: int, error: OSError) -> str:
     """The report is there all the same."""
     if error.errno != errno.EADDRINUSE:
         return f"the report is built, and cannot be served on port {port}: {error.strerror or error}"
-    from harness.services.listener import describe_listener
+    from harness.environment.process import describe_listener
 
     taken = f"port {port} of 127.0.0.1 is taken by {describe_listener(port)}"
     return f"the report is built, and not served: {taken}; choose another, or --serve 0 for any that is free"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from harness.reporting.names import shown_path
-from harness.services.states import State
-from harness.services.survey import Found
+from harness.environment.ownership import State
+from harness.environment.status import Found
+from harness.reporting.files import shown_path
 
 
 def lines(found: Found) -> str:

@@ -13,16 +13,13 @@ import typer
 from harness.cli.chosen_services import Chosen, chosen_services
 from harness.cli.ending import JSON_LINES, fail
 from harness.cli.service_lines import document, lines
+from harness.environment.ownership import State, log_file
+from harness.environment.persistence import Keeping, Persisted, keep
+from harness.environment.services import Services
+from harness.environment.status import Found, follow, last_lines
 from harness.recovery.failure import Failed
-from harness.reporting.names import shown_path
+from harness.reporting.files import shown_path
 from harness.resilience import SystemClock
-from harness.services import Services
-from harness.services.keeper import keep
-from harness.services.logs import follow, last_lines
-from harness.services.persistence import Keeping, Persisted
-from harness.services.places import log_file
-from harness.services.states import State
-from harness.services.survey import Found
 
 NOT_UP = 3
 """Exit code of `status`, as of an init script: not everything runs."""

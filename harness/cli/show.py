@@ -27,7 +27,7 @@ from harness.cli.ending import fail
 from harness.cli.failure_page import line, page
 from harness.cli.kept import cases_of, earlier, is_kept, named, task_id
 from harness.cli.kept_document import listed, readable, whole
-from harness.reporting.names import shown_path
+from harness.reporting.files import shown_path
 
 NARROWEST = 60
 

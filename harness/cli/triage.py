@@ -38,7 +38,7 @@ def triage(
     Example: harness triage --run last-1
     """
     from harness.cli.cause_lines import document, lines
-    from harness.triage import causes
+    from harness.reporting.triage import causes
 
     try:
         settings = settings_at(Path.cwd())
@@ -59,7 +59,7 @@ def triage(
 def _found(settings: Settings, run: str, artifacts: Path | None) -> FailedTasks:
     """The history; for the last run of a project that has none, what is under `errors/`."""
     from harness.cli.failed_tasks import of_directories, of_history
-    from harness.history import HistoryError
+    from harness.reporting.history.file import HistoryError
 
     if artifacts is not None:
         if not artifacts.is_dir():
@@ -76,8 +76,8 @@ def _found(settings: Settings, run: str, artifacts: Path | None) -> FailedTasks:
 
 def _at_work(found: FailedTasks, settings: Settings) -> FailedTasks:
     """Of a run whose process is alive that is said, in place of how it ended. Raises HistoryError."""
-    from harness.history import load_run
-    from harness.history.running import still_running
+    from harness.reporting.history.reading import load_run
+    from harness.reporting.history.record import still_running
 
     running = load_run(settings.root, found.run).running
     return replace(found, notes=(still_running(found.tasks or 0),)) if running else found

@@ -19,9 +19,9 @@ from harness.cli.project import project_of
 from harness.model.plan import new_run_id
 from harness.model.settings import load_settings
 from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.log import RunEvents
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
-from harness.telemetry.run_events import RunEvents
 from harness.verify import Verdict, verify
 
 

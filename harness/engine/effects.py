@@ -7,10 +7,8 @@ from urllib.parse import urldefrag
 
 from harness.criteria import parse
 from harness.criteria.syntax import PAGE_FUNCTIONS, Stable, Within, walk
-from harness.engine.attempt import ASSERTION, judge, remember, resolved
-from harness.engine.journal import Checkpoint
-from harness.engine.progress import Progress
-from harness.engine.run import Ending, Run, Turn
+from harness.engine.attempt import ASSERTION, Progress, judge, remember, resolved
+from harness.engine.run import Checkpoint, Ending, Run, Turn
 from harness.model.record import Sent, StepRecord, seen_writing, written_addresses
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Effect

@@ -10,17 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.engine.budget import overspent
-from harness.engine.closing import close_task
-from harness.engine.consistency import consistent
-from harness.engine.criteria import success
-from harness.engine.judging import Played
-from harness.engine.permission import unsure
-from harness.engine.preconditions import preconditions
-from harness.engine.progress import Errand, Progress
-from harness.engine.proposal import looking, proposed, stuck
-from harness.engine.rewind import at_the_start, checkpoint, rewind
-from harness.engine.run import Back, Ending, Run, Turn
+from harness.engine.agent import looking, proposed, stuck
+from harness.engine.attempt import Errand, Progress
+from harness.engine.checkpoints import at_the_start, checkpoint, rewind
+from harness.engine.conditions import consistent, preconditions, success
+from harness.engine.remedies import unsure
+from harness.engine.result import Played, close_task
+from harness.engine.run import Back, Ending, Run, Turn, overspent
 from harness.engine.step import do_step, go_on, lost, skippable
 from harness.model.events import TaskStarted
 from harness.model.outcome import shortcomings

@@ -2,7 +2,7 @@
 
 from harness.faults.injector import FaultInjector, Where
 from harness.faults.network import Network, prepare
-from harness.faults.sites import SiteHands
+from harness.faults.services import SiteHands
 from harness.faults.state import StateHands
 
 __all__ = ["FaultInjector", "Network", "SiteHands", "StateHands", "Where", "prepare"]

@@ -5,30 +5,186 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
-from harness.faults.blame import blamed
-from harness.faults.network import Network
-from harness.faults.occasions import Armed, Occasions, name_of, source_of
-from harness.faults.tally import Tally
-from harness.faults.unmet import why_unmet
+from harness.faults.network import Network, blamed
 from harness.model.ports import Hands, Heal, Strike
 from harness.model.record import MetFault
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.faults import (
+    AlertOnLoad,
+    Dialog,
+    ElementFault,
     Fault,
     FaultBase,
+    HostFault,
     InBrowser,
     InServices,
     InWorld,
+    Popup,
     RequestFault,
     RouteFault,
+    SessionExpired,
     SocketFault,
     StepFault,
+    StorageCleared,
 )
 from harness.spec.steps import Step
+
+# When a fault strikes: counted and drawn, from its declaration and a seed alone. Pure.
+
+
+def name_of(fault: Fault, number: int) -> str:
+    """Its id, or `<kind>-<number>` by its place in the file."""
+    return fault.id or f"{fault.kind}-{number}"
+
+
+def source_of(seed: int | None, task: str, name: str) -> Random:
+    """A random source of its own for each fault, so that faults added or left out do not change the others."""
+    return Random(f"{seed or 0}/{task}/{name}")
+
+
+@dataclass
+class Occasions:
+    """The occasions of one fault so far."""
+
+    fault: Fault
+    random: Random
+    seen: int = 0
+    struck: int = 0
+    early_or_late: int = 0
+    """Occasions outside of `after` and `until`."""
+    waits: bool = False
+    """Whether its `delay` runs."""
+
+    def at_step(self, index: int, step: Step) -> bool:
+        """Whether a step that begins is one of its occasions."""
+        act = getattr(self.fault, "act", None)
+        return isinstance(self.fault, StepFault) and index >= self.fault.step and act in (None, step.act)
+
+    def due(self, t: float) -> bool:
+        """Whether it would strike this occasion, `t` seconds after the start of the task; counts the occasion.
+
+        `strike` must follow when it does.
+        """
+        fault = self.fault
+        if not fault.after <= t <= (t if fault.until is None else fault.until):
+            self.early_or_late += 1
+            return False
+        self.seen += 1
+        if self.seen < fault.nth or (fault.most is not None and self.struck >= fault.most):
+            return False
+        return fault.probability == 1 or self.random.random() < fault.probability
+
+    def strike(self) -> None:
+        """It strikes the occasion that was due."""
+        self.struck += 1
+
+
+@dataclass
+class Armed:
+    """Whether the step from which a request fault strikes has come."""
+
+    occasions: Sequence[Occasions]
+    step: int = field(default=-1)
+
+    def up_to(self, index: int) -> None:
+        """A step begins; what was armed stays so."""
+        self.step = max(self.step, index)
+
+    def requests(self) -> list[Occasions]:
+        """The request faults that are armed, in the order of the file."""
+        return [
+            each for each in self.occasions if isinstance(each.fault, RequestFault) and each.fault.step <= self.step
+        ]
+
+
+# What became of each fault.
+
+KEPT = 100
+"""Strikes of one fault whose times are kept."""
+
+
+@dataclass
+class Tally:
+    """One fault's strikes and healings, in seconds since the start of the task."""
+
+    name: str
+    fault: Fault
+    count: int = 0
+    strikes: list[float] = field(default_factory=list)
+    healed: list[float] = field(default_factory=list)
+    problem: str = ""
+    steps: list[int] = field(default_factory=list)
+
+    def strike(self, t: float, step: int = -1) -> None:
+        """`step`: the one under way. When there is no room for more, the place of the last one is taken."""
+        self.count += 1
+        if len(self.strikes) == KEPT:
+            self.strikes.pop()
+            self.steps.pop()
+        self.strikes.append(round(t, 3))
+        self.steps.append(step)
+
+    def heal(self, t: float) -> None:
+        if len(self.healed) < KEPT:
+            self.healed.append(round(t, 3))
+
+    def record(self, why: str = "") -> MetFault:
+        """`why`: what was missing, should it never have struck."""
+        times, steps = tuple(self.strikes), tuple(self.steps)
+        why = "" if self.count else why
+        return MetFault(self.name, self.fault, self.count, times, tuple(self.healed), self.problem, steps, why)
+
+
+# Why a fault never struck, in words. Pure.
+
+
+def why_unmet(occasions: Occasions, reached: int) -> str:
+    """What was missing; `reached`: the last step that began. Of one that struck it says nothing of use."""
+    fault = occasions.fault
+    if reached < fault.step:
+        return f"step {fault.step} was never reached"
+    if occasions.waits and isinstance(fault, StepFault):
+        return f"the task ended before its `delay` of {fault.delay:g} s was over"
+    if occasions.struck:
+        return _without_effect(fault)
+    if occasions.seen == 0:
+        return _no_occasion(occasions)
+    if occasions.seen < fault.nth:
+        return f"`nth` is {fault.nth}, and there were only {occasions.seen} of its occasions"
+    return f"it had {occasions.seen} occasions, and its `probability` of {fault.probability:g} chose none"
+
+
+def _no_occasion(occasions: Occasions) -> str:
+    fault = occasions.fault
+    if occasions.early_or_late:
+        return f"all {occasions.early_or_late} of its occasions were before `after` or past `until`"
+    if isinstance(fault, RequestFault):
+        return "no request matched its `url`"
+    act = fault.act or ""
+    return f"no {act} step began from step {fault.step} on".replace("  ", " ")
+
+
+def _without_effect(fault: Fault) -> str:
+    return next(words for kinds, words in _WANTED if isinstance(fault, kinds))
+
+
+_WANTED: tuple[tuple[type[FaultBase], str], ...] = (
+    (ElementFault, "its `selector` matched nothing on any page while it stood"),
+    (HostFault, "nothing connected to its `host` while it stood"),
+    (RequestFault, "no request matched its `url`"),
+    (AlertOnLoad, "no page was loaded while it stood"),
+    (SessionExpired, "there were no cookies to take away"),
+    (StorageCleared, "the open pages had stored nothing"),
+    (Dialog, "the page did not open it"),
+    (Popup, "the page did not open it"),
+    (FaultBase, "what it strikes was not there, or did not answer"),
+)
+"""What a fault that was done may still have waited for in vain."""
 
 NOTICED = 1
 """So many steps later at the most a lost page or browser is noticed."""

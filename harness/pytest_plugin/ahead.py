@@ -21,8 +21,8 @@ from harness.pytest_plugin.order import task_items
 from harness.pytest_plugin.run import asking, plan_of, repair
 from harness.pytest_plugin.state import RECORD, State
 from harness.pytest_plugin.telemetry import telemetry_of
-from harness.reporting.allure_sink import running_test
-from harness.reporting.names import shown_path
+from harness.reporting.allure.sink import running_test
+from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.faults import Fault
 from harness.spec.suite import dependencies

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from harness.triage import Cause
+    from harness.reporting.triage import Cause
 
 OPTION = "--task-github-annotations"
 OTHER = "pytest_github_actions_annotate_failures"
@@ -26,7 +26,7 @@ def is_wanted(config: pytest.Config, environment: Mapping[str, str] = os.environ
 
 def annotate(terminal: Any, causes: Sequence[Cause], environment: Mapping[str, str] = os.environ) -> None:
     """To the log of the job, where GitHub looks for them."""
-    from harness.triage.annotations import commands, line_of  # not loaded in a session that nobody asked this of
+    from harness.reporting.markdown import commands, line_of  # not loaded in a session that nobody asked this of
 
     terminal.ensure_newline()
     for command in commands(causes, partial(line_of, environment=environment)):

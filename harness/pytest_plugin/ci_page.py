@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from harness.history import HistoryError, task_points
-from harness.history.around import happenings_of
-from harness.history.artifacts import found_again
-from harness.history.flakiness import passed_last
-from harness.history.record import Execution, RunRecord
 from harness.pytest_plugin import summary_file
 from harness.pytest_plugin.annotations import annotate, is_wanted
 from harness.pytest_plugin.cut_short import cut_short
 from harness.pytest_plugin.executions import Executions
 from harness.pytest_plugin.state import State
-from harness.triage import Cause, causes, troubles
-from harness.triage.markdown import Page
+from harness.reporting.history.comparison import passed_last
+from harness.reporting.history.file import HistoryError
+from harness.reporting.history.reading import found_again, task_points
+from harness.reporting.history.record import Execution, RunRecord
+from harness.reporting.history.writing import happenings_of
+from harness.reporting.markdown import Page
+from harness.reporting.triage import Cause, causes, troubles
 
 
 class CiPage:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from harness.pytest_plugin.failures import TaskFailed, TaskSpecWarning
 from harness.pytest_plugin.state import STATE
-from harness.reporting.allure_labels import entitle, labels
-from harness.reporting.job_log import commandless
+from harness.reporting.allure.labels import entitle, labels
+from harness.reporting.files import commandless
 from harness.spec.fault_plan import is_fault_plan
 from harness.spec.load import is_task_file, load_file
 from harness.spec.loaded import Loaded
@@ -91,7 +91,7 @@ class TaskFile(pytest.Module):
         """Warnings of faults that do not fit the project; CollectError for one that could not even begin."""
         if not loaded.spec.faults:
             return []
-        from harness.faults.places import Project, misplaced  # not loaded in a session without faults
+        from harness.faults.checks import Project, misplaced  # not loaded in a session without faults
 
         found = list(misplaced(loaded, Project(self.config.stash[STATE].settings)))
         if errors := [each for each in found if each.severity == "error"]:

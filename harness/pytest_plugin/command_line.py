@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from harness.model.settings import OPTIONS, Settings, names
-from harness.reporting.addresses import MARK
-from harness.reporting.redaction import Redactor
-from harness.reporting.secrets import is_secret_name
+from harness.reporting.redaction import MARK, Redactor, is_secret_name
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from harness.reporting.allure_sink import running_test
-from harness.reporting.job_log import commandless
+from harness.reporting.allure.sink import running_test
+from harness.reporting.files import commandless
 from harness.reporting.progress import Progress
+from harness.reporting.telemetry.log import level_name, line
+from harness.reporting.telemetry.record import Record, StepDone, TaskDone
 from harness.resilience.events import GaveUp, InvariantBroken, Retrying, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
-from harness.telemetry import Record, StepDone, TaskDone
-from harness.telemetry.levels import level_name, line
 
 LONG = 10.0
 """Seconds: a wait that is told without `-v` too."""

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from harness.history.artifacts import kept_place
-from harness.history.record import Execution
+from harness.reporting.history.reading import kept_place
+from harness.reporting.history.record import Execution
 from harness.reporting.task_record import TaskRecord
 
 

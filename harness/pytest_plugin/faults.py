@@ -19,7 +19,7 @@ from harness.spec.problems import Problem, SpecError
 
 if TYPE_CHECKING:
     from harness.api import Execution
-    from harness.injection import Injection
+    from harness.faults.python import Injection
 
 API = "harness.api"
 ODDITIES: pytest.StashKey[list[Problem]] = pytest.StashKey()
@@ -29,7 +29,7 @@ def check_plans(config: pytest.Config, settings: Settings) -> None:
     """Whether the fault plans of the run can be used, and fit its project. Raises SpecError."""
     problems: list[Problem] = []
     for loaded in plans_of(settings):
-        from harness.faults.places import Project, misplaced_in_plan  # not loaded in a session without faults
+        from harness.faults.checks import Project, misplaced_in_plan  # not loaded in a session without faults
 
         problems += [*loaded.warnings, *misplaced_in_plan(loaded, Project(settings))]
     if errors := [each for each in problems if each.severity == "error"]:

@@ -10,13 +10,6 @@ from typing import Any
 
 import pytest
 
-from harness.history import HistoryError
-from harness.history.around import happenings_of
-from harness.history.checkout import checkout_of
-from harness.history.file import BrokenFileError, put_aside
-from harness.history.process import Process
-from harness.history.record import Ending, RunRecord
-from harness.history.writing import RunWriter
 from harness.pytest_plugin.collect import TaskItem
 from harness.pytest_plugin.command_line import redactor_of, without_secrets
 from harness.pytest_plugin.executions import Executions
@@ -24,8 +17,11 @@ from harness.pytest_plugin.order import task_items
 from harness.pytest_plugin.state import State
 from harness.pytest_plugin.telemetry import METRICS
 from harness.pytest_plugin.terminal import environment
-from harness.reporting.allure_files import executor_of
-from harness.reporting.documents import read_json
+from harness.reporting.allure.files import executor_of
+from harness.reporting.files import read_json
+from harness.reporting.history.file import BrokenFileError, HistoryError, put_aside
+from harness.reporting.history.record import Ending, Process, RunRecord, checkout_of
+from harness.reporting.history.writing import RunWriter, happenings_of
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord
 from harness.spec.loaded import Loaded

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from harness.reporting.telemetry.record import Record
 from harness.spec.task import TaskSpec
-from harness.telemetry import Record
 
 
 @pytest.hookspec

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from harness.model.report import ErrorReport
 from harness.recovery.failure import Failure
-from harness.reporting.documents import read_json
-from harness.reporting.manifest import MANIFEST
+from harness.reporting.files import MANIFEST, read_json
 from harness.reporting.task_record import TaskRecord
 
 CODE = "INTERRUPTED"

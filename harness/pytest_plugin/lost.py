@@ -8,7 +8,7 @@ from harness.compile import compile_plan
 from harness.pytest_plugin.state import State
 from harness.pytest_plugin.unrun import unrun
 from harness.recovery.failure import Failure
-from harness.reporting.allure_sink import AllureSink
+from harness.reporting.allure.sink import AllureSink
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded

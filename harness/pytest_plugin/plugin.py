@@ -22,18 +22,17 @@ from harness.pytest_plugin.isolation import undeclared_lines
 from harness.pytest_plugin.junit import add_properties
 from harness.pytest_plugin.needs import OPTION
 from harness.pytest_plugin.order import arrange, task_items
-from harness.pytest_plugin.plans import header_lines, reach_lines
 from harness.pytest_plugin.shard import Sharding
 from harness.pytest_plugin.signals import Signals
 from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, RECORD, STATE, State
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import environment, live_progress, refused, write_summary
-from harness.reporting.allure_files import write_allure_files
-from harness.reporting.allure_run import RunLabel
-from harness.reporting.chosen_results import written_run
-from harness.reporting.history import LAST_RUN, write_last_run
-from harness.reporting.task_record import TaskRecord
-from harness.reporting.workspace import moved_aside
+from harness.reporting.allure.files import write_allure_files
+from harness.reporting.allure.labels import RunLabel
+from harness.reporting.allure.results import written_run
+from harness.reporting.archive import moved_aside
+from harness.reporting.summary import header_lines, reach_lines
+from harness.reporting.task_record import LAST_RUN, TaskRecord, write_last_run
 
 RUN_LABEL = pytest.StashKey[RunLabel]()
 

@@ -19,8 +19,8 @@ from harness.model.outcome import reached
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery import FULL, NOTHING
-from harness.reporting.names import shown_path
-from harness.reporting.table import before_the_first_step, place
+from harness.reporting.console import before_the_first_step, place
+from harness.reporting.files import shown_path
 
 if TYPE_CHECKING:
     from harness.model.settings import Settings

@@ -25,10 +25,9 @@ from harness.pytest_plugin.telemetry import telemetry_of
 from harness.pytest_plugin.unrun import bare_plan, unrun
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
-from harness.reporting.allure_sink import AllureSink
+from harness.reporting.allure.sink import AllureSink
 from harness.reporting.console import brief, cause, failure_text, headline
-from harness.reporting.job_log import commandless
-from harness.reporting.names import shown_path
+from harness.reporting.files import commandless, shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.loaded import Loaded

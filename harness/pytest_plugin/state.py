@@ -14,11 +14,10 @@ import pytest
 from harness.compile.planned import plans_of
 from harness.model.plan import new_run_id
 from harness.model.settings import Settings
-from harness.pytest_plugin.plans import idle_lines
-from harness.reporting.folders import unusable_folders
+from harness.reporting.archive import links_in, unusable_folders
 from harness.reporting.progress import Progress
+from harness.reporting.summary import idle_lines
 from harness.reporting.task_record import TaskRecord
-from harness.reporting.workspace import links_in
 from harness.resilience.events import Emit, nobody
 from harness.spec.task import TaskSpec
 

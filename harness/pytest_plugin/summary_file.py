@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.model.settings import Settings
-from harness.reporting.names import shown_path
+from harness.reporting.files import shown_path
 
 if TYPE_CHECKING:
-    from harness.triage.markdown import Page
+    from harness.reporting.markdown import Page
 
 OPTION = "--task-summary"
 
@@ -25,7 +25,7 @@ def place(config: pytest.Config) -> Path | None:
 
 def append(file: Path, page: Page) -> None:
     """To what is there: GitHub collects the pages of a step in one file. OSError when it cannot be written."""
-    from harness.triage.markdown import LIMIT, markdown  # not loaded in a session that nobody asked this of
+    from harness.reporting.markdown import LIMIT, markdown  # not loaded in a session that nobody asked this of
 
     there = file.stat().st_size if file.exists() else 0
     file.parent.mkdir(parents=True, exist_ok=True)

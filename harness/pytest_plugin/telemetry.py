@@ -17,16 +17,14 @@ from harness.model.events import Event, TaskStarted
 from harness.model.settings import Settings
 from harness.pytest_plugin.event_sinks import AllureEvents, Hook, TerminalLines
 from harness.pytest_plugin.state import State
-from harness.reporting.documents import write_json, write_text
-from harness.reporting.metrics import error_metrics
+from harness.reporting.files import write_json, write_text
 from harness.reporting.redaction import Redactor
-from harness.reporting.task_record import TaskRecord
+from harness.reporting.task_record import TaskRecord, error_metrics
+from harness.reporting.telemetry.log import LOGGER, EventLog, LogSink, Tail, begin, events_of
+from harness.reporting.telemetry.metrics import Tally
+from harness.reporting.telemetry.record import Record, TelemetryEvent
+from harness.reporting.telemetry.stream import Listener, Sink, Telemetry
 from harness.resilience import SystemClock
-from harness.telemetry import Record, Tally, Telemetry
-from harness.telemetry.event_log import EventLog, Tail, begin, events_of
-from harness.telemetry.levels import LOGGER, LogSink
-from harness.telemetry.record import TelemetryEvent
-from harness.telemetry.stream import Listener, Sink
 
 METRICS = Path(".harness/metrics.json")
 PROMETHEUS = Path(".harness/metrics.prom")
@@ -96,7 +94,7 @@ class RunTelemetry:
         sinks: list[Sink] = [self._log, LogSink(self._settings.log_profile)]
         listeners: list[Listener] = []
         if self._settings.telemetry.otel:
-            from harness.telemetry.spans import Spans
+            from harness.reporting.telemetry.exporters import Spans
 
             spans = Spans(self._state.run_id)
             sinks.append(spans.tell)
@@ -192,7 +190,7 @@ class RunTelemetry:
         self._write(records)
         problems = {**self._notes, **self.stream.problems}
         if self._settings.telemetry.otel and not self._controls:
-            from harness.telemetry.spans import no_provider
+            from harness.reporting.telemetry.exporters import no_provider
 
             if no_provider():
                 problems["OpenTelemetry"] = "no tracer provider is set in this process, so its spans went nowhere"
@@ -213,7 +211,7 @@ class RunTelemetry:
         try:
             write_json(self._settings.root / METRICS, document)
             if self._settings.telemetry.prometheus:
-                from harness.telemetry.exposition import exposition
+                from harness.reporting.telemetry.exporters import exposition
 
                 states = Counter(str(record.final_state) for record in records)
                 with self.stream.lock:

@@ -16,8 +16,7 @@ import pytest
 from harness.model.settings import Settings
 from harness.pytest_plugin.interrupted import CODE as INTERRUPTED
 from harness.pytest_plugin.state import State
-from harness.reporting.job_log import commandless
-from harness.reporting.names import shown_path
+from harness.reporting.files import commandless, shown_path
 from harness.reporting.progress import Progress
 from harness.reporting.summary import summary_lines
 from harness.reporting.task_record import TaskRecord

@@ -66,7 +66,7 @@ def unrun(state: State, plan: Plan, failure: Failure, missed: str = "it did not 
     try:
         kept = archive.keep(plan, result, report, Evidence(archive.scratch(plan), items), Snapshot(why=missed))
     except OSError as error:
-        from harness.engine.closing import not_kept  # the engine is loaded with the first task that runs
+        from harness.engine.result import not_kept  # the engine is loaded with the first task that runs
 
         return not_kept(result, error)
     return replace(result, artifacts=kept)

@@ -12,7 +12,7 @@ from harness.regrade.documents import UnusableEvidenceError
 from harness.regrade.grading import Grade, grade
 from harness.regrade.sources import RecordedSources, redacted_names
 from harness.regrade.undecided import UndecidedError
-from harness.reporting.addresses import MARK
+from harness.reporting.redaction import MARK
 from harness.spec.loaded import Loaded
 from harness.spec.references import BadReferenceError, MissingMemory, Scope, interpolate_criterion
 

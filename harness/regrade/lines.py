@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from harness.regrade.regrading import JudgedCriterion, LeftOut, Regraded
 from harness.regrade.score import ScoreRange
 from harness.regrade.summary import counts
-from harness.reporting.names import shown_path
+from harness.reporting.files import shown_path
 
 LONGEST = 300
 _SIGNS = {True: "+", False: "x", None: "?"}

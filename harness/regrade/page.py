@@ -10,7 +10,7 @@ from harness.model.ports import Json
 from harness.regrade.selectors import Query, query
 from harness.regrade.tree import Tree
 from harness.regrade.undecided import UndecidedError
-from harness.reporting.addresses import MARK
+from harness.reporting.redaction import MARK
 
 _FIELDS = frozenset({"input", "textarea", "select"})
 _SPACE = re.compile(r"[ \t\n\r\f]+")

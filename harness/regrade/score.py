@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.engine.scoring import rated, total, weighted
+from harness.engine.result import rated, total, weighted
 from harness.regrade.criteria import Judge
 from harness.regrade.grading import Grade
 from harness.spec.task import ScoringCheckpoint, TaskSpec

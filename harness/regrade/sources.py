@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from harness.model.ports import Json
 from harness.regrade.page import RecordedPage
 from harness.regrade.undecided import UndecidedError
-from harness.reporting.addresses import MARK
+from harness.reporting.redaction import MARK
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.regrade.documents import UnusableEvidenceError
 from harness.regrade.recorded import Recorded
-from harness.reporting.names import inside
+from harness.reporting.files import inside
 from harness.spec.defaults import Defaults
 from harness.spec.load import find_tasks, load_file
 from harness.spec.loaded import Loaded

@@ -2,21 +2,301 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import html
 import io
 import json
 import mimetypes
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 
+from harness.model.diagnosis import note, went_back
 from harness.model.ports import Json
-from harness.model.record import Score, TaskResult
-from harness.reporting.attempt_page import attempt_page
-from harness.reporting.documents import read_json, read_regular
-from harness.reporting.har_page import har_page
+from harness.model.record import Score, StepRecord, TaskResult
+from harness.reporting.console import described, done, place, shortened
+from harness.reporting.files import read_json, read_regular
+from harness.reporting.redact_files import POLICY
 from harness.reporting.redaction import Redactor
-from harness.reporting.side_by_side import side_by_side
+
+# What was tried, on a time axis: steps, attempts, the waits between them, and the faults that struck.
+
+MOST_ATTEMPTS = 300
+"""Rows that are shown: the last ones, for there the task ended."""
+_TEXT = 140
+_ATTEMPT_STYLE = (
+    "td{height:20px}.axis{position:relative;width:46%}.axis span{position:absolute;top:5px;height:14px;min-width:3px;"
+    "border-radius:2px}.ok{background:#3c9a5f}.no{background:#d3483e}.wait{background:repeating-linear-gradient("
+    "45deg,#c3c9d0 0 4px,#eef0f2 4px 8px)}.fault{background:#7a4bc4}.mark{color:#fff;border-radius:3px;padding:0 5px}"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A piece of time: `ok`, `no`, `wait` or `fault`. Seconds since the start of the task."""
+
+    kind: str
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One row of the page."""
+
+    place: str
+    text: str
+    bars: tuple[Bar, ...]
+
+    @property
+    def start(self) -> float:
+        return self.bars[0].start
+
+
+def attempt_page(result: TaskResult, redactor: Redactor) -> str | None:
+    """The page; None for a task that went by itself."""
+    if not any(record.extra_attempts or record.failure or record.rewound for record in result.history):
+        return None
+    lines = [*attempt_lines(result.history, result.steps_total), *_fault_lines(result)]
+    whole = max([result.elapsed, *(bar.start + bar.seconds for line in lines for bar in line.bars)]) or 1.0
+    lines = sorted(lines, key=lambda line: line.start)[-MOST_ATTEMPTS:]
+    rows = "".join(_row(line, whole, redactor) for line in lines)
+    keys = "".join(f'<span class="mark {kind}">{name}</span> ' for kind, name in _KEYS)
+    head = "".join(f"<th>{name}</th>" for name in ("step", "what", "at", "took", f"0 to {whole:.1f} s"))
+    return still_page("Attempts", f"<p>{keys}</p>\n<table><tr>{head}</tr>\n{rows}</table>\n", _ATTEMPT_STYLE)
+
+
+_KEYS = (("ok", "worked"), ("no", "failed"), ("fault", "injected fault"))
+
+
+def attempt_lines(history: Iterable[StepRecord], total: int) -> Iterator[Line]:
+    """A line for each attempt of a step that did not go at once, with the wait before it; one for those between."""
+    for plain, records in groupby(history, key=lambda record: record.passed and not record.extra_attempts):
+        if plain:
+            yield from _plain([record for record in records if record.attempts], total)
+        else:
+            for record in records:
+                yield from _tried(record, total)
+
+
+def _plain(records: list[StepRecord], total: int) -> Iterator[Line]:
+    if not records:
+        return
+    first, last = place(records[0].index, total), place(records[-1].index, total)
+    bars = tuple(Bar("ok", each.t, each.seconds) for record in records for each in record.attempts)
+    what = described(done(records[0])) if len(records) == 1 else f"{len(records)} steps passed at once"
+    name = f"{records[0].step.act} {what}" if len(records) == 1 else what
+    yield Line(first if first == last else f"{first} to {last}", name, bars)
+
+
+def _tried(record: StepRecord, total: int) -> Iterator[Line]:
+    name = f"{record.step.act} {described(done(record))}: "
+    end: float | None = None
+    for attempt in record.attempts:
+        wait = () if end is None or attempt.t - end < 0.01 else (Bar("wait", end, attempt.t - end),)
+        bar = Bar("ok" if attempt.passed else "no", attempt.t, attempt.seconds)
+        yield Line(place(record.index, total), name + note(attempt, record.step), (*wait, bar))
+        end, name = attempt.t + attempt.seconds, ""
+    if record.rewound and end is not None:
+        yield Line("", f"went back {went_back(record)}", (Bar("wait", end, 0),))
+
+
+def _fault_lines(result: TaskResult) -> Iterator[Line]:
+    for met in result.faults:
+        if met.count:
+            yield Line("", f"injected fault {met.describe()}", tuple(Bar("fault", at, 0) for at in met.strikes))
+
+
+def _row(line: Line, whole: float, redactor: Redactor) -> str:
+    own = [bar for bar in line.bars if bar.kind != "wait"] or list(line.bars)
+    took = own[-1].start + own[-1].seconds - own[0].start
+    text = html.escape(redactor.text(shortened(line.text, _TEXT)))
+    bars = "".join(
+        f'<span class="{bar.kind}" style="left:{100 * bar.start / whole:.2f}%;'
+        f'width:{100 * bar.seconds / whole:.2f}%"></span>'
+        for bar in line.bars
+    )
+    return (
+        f'<tr><td class="s">{html.escape(line.place)}</td><td class="u">{text}</td>'
+        f'<td class="n">{own[0].start:.2f} s</td><td class="n">{took:.2f} s</td><td class="axis">{bars}</td></tr>\n'
+    )
+
+
+# A HAR as a table for people: what failed first, then in the order of the requests.
+
+MOST_REQUESTS = 1000
+"""Requests that are shown; the HAR has them all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request of a HAR, and what came of it."""
+
+    method: str
+    url: str
+    status: int
+    """0: there was no answer."""
+    milliseconds: float
+    bytes: int
+    """-1: not known."""
+    type: str = ""
+    why: str = ""
+    at: str = ""
+    """When it began, as the HAR writes it."""
+
+    @property
+    def failed(self) -> bool:
+        """No answer, or one that says no."""
+        return self.status < 100 or self.status >= 400
+
+
+def requests_of(har: Json) -> Iterator[Request]:
+    """In the order of the file; entries that cannot be read are passed over."""
+    log = har.get("log") if isinstance(har, dict) else None
+    entries = log.get("entries") if isinstance(log, dict) else None
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict):
+            yield _request(entry)
+
+
+def har_page(har: Json) -> str | None:
+    """The table as a page; None for a HAR without requests."""
+    found = sorted(requests_of(har), key=lambda request: request.at)
+    if not found:
+        return None
+    begun = _moment(found[0].at)
+    rows = sorted(found, key=lambda request: not request.failed)[:MOST_REQUESTS]
+    failed = sum(request.failed for request in found)
+    more = f", the first {MOST_REQUESTS} of them shown" if len(found) > MOST_REQUESTS else ""
+    head = "".join(f"<th>{name}</th>" for name in ("status", "method", "url", "at", "ms", "size", "type", "why"))
+    told = (
+        f"{len(found)} requests{more}; {failed} failed, those first"
+        if failed
+        else f"{len(found)} requests{more}; none failed"
+    )
+    body = "".join(row(_cells(request, begun), "bad" if request.failed else "") for request in rows)
+    return still_page("Requests", f"<p>{html.escape(told)}</p>\n<table><tr>{head}</tr>\n{body}</table>\n")
+
+
+def _cells(request: Request, begun: datetime | None) -> list[tuple[str, object]]:
+    now = _moment(request.at)
+    at = f"{(now - begun).total_seconds():.2f} s" if now and begun else ""
+    return [
+        ("s", request.status or "no answer"),
+        ("s", request.method),
+        ("u", request.url),
+        ("n m", at),
+        ("n", f"{request.milliseconds:.0f}"),
+        ("n", size(request.bytes)),
+        ("m s", request.type),
+        ("", request.why),
+    ]
+
+
+def _request(entry: Mapping[str, Json]) -> Request:
+    request, response = _table(entry, "request"), _table(entry, "response")
+    content = _table(response, "content")
+    return Request(
+        method=str(request.get("method", "")),
+        url=str(request.get("url", "")),
+        status=max(0, int(_number(response.get("status")))),
+        milliseconds=max(0.0, _number(entry.get("time"))),
+        bytes=int(_number(content.get("size"), -1)),
+        type=str(content.get("mimeType") or "").partition(";")[0],
+        why=str(response.get("_failureText") or response.get("statusText") or ""),
+        at=str(entry.get("startedDateTime") or ""),
+    )
+
+
+def _table(of: Mapping[str, Json], key: str) -> Mapping[str, Json]:
+    found = of.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: Json, otherwise: float = 0) -> float:
+    return float(value) if isinstance(value, int | float) and abs(value) < 1e15 else otherwise
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+# What the page looked like when the task failed: its picture, and its elements beside it, inert.
+
+LARGEST_PICTURE, LARGEST_PAGE = 1_500_000, 1_000_000
+"""Bytes; what is larger stands only in its own attachment."""
+
+_PAIR_STYLE = (
+    ".two{display:flex;gap:16px;align-items:flex-start}.two>*{flex:1 1 50%;min-width:0;margin:0}"
+    ".two img.picture{width:100%;border:1px solid #c3c9d0}figcaption{color:#5a646e;margin-bottom:4px}"
+    ".page{border:1px solid #c3c9d0;box-sizing:border-box;width:100%;height:560px;background:#fff}"
+)
+
+
+def side_by_side(picture: bytes | None, snapshot: str | None) -> str | None:
+    """The page; None when there is nothing to put beside each other. `snapshot` was made inert (inert.py)."""
+    shown = picture if picture and len(picture) <= LARGEST_PICTURE else None
+    elements = snapshot if snapshot and len(snapshot) <= LARGEST_PAGE else None
+    if shown is None or elements is None:
+        return None
+    data = base64.b64encode(shown).decode()
+    body = (
+        f'<div class="two"><figure><figcaption>screenshot</figcaption><img class="picture" alt="screenshot" '
+        f'src="data:image/png;base64,{data}"></figure>\n<figure><figcaption>elements of the page, without its scripts '
+        f"and without what it loaded</figcaption>{_framed(elements)}</figure></div>\n"
+    )
+    return still_page("Page at the failure", body, _PAIR_STYLE)
+
+
+def _framed(snapshot: str) -> str:
+    """A document of its own, without rights: its style sheets reach no further, whatever they say."""
+    return f'<iframe class="page" sandbox="" title="elements of the page" srcdoc="{html.escape(snapshot)}"></iframe>'
+
+
+# A page that only shows something: no script, nothing loaded, everything in it escaped.
+
+_STYLE = (
+    "html{background:#fff;color:#1c2024}body{font:14px/1.45 system-ui,sans-serif;margin:12px}"
+    "table{border-collapse:collapse;width:100%}th,td{padding:3px 10px 3px 0;text-align:left;vertical-align:top}"
+    "th{border-bottom:2px solid #c3c9d0;font-weight:600}td{border-bottom:1px solid #e6e9ec}"
+    ".bad td{background:#fdeceb}.n{text-align:right;white-space:nowrap}.u{overflow-wrap:anywhere;min-width:16em}"
+    ".m{color:#5a646e}.s{white-space:nowrap}"
+)
+
+
+def still_page(title: str, body: str, style: str = "") -> str:
+    """The document; `body` is HTML whose texts were escaped."""
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+        f"<title>{html.escape(title)}</title><style>{_STYLE}{style}</style></head>\n<body>\n{body}</body></html>\n"
+    )
+
+
+def row(cells: list[tuple[str, object]], kind: str = "") -> str:
+    """A row of a table: (class, text) for each cell; the texts are escaped here."""
+    written = "".join(f'<td class="{name}">{html.escape(str(text))}</td>' for name, text in cells)
+    return f'<tr class="{kind}">{written}</tr>\n'
+
+
+def size(count: float) -> str:
+    """Of so many bytes, for people."""
+    if count < 0:
+        return ""
+    return (
+        f"{count:.0f} B"
+        if count < 1024
+        else f"{count / 1024:.1f} KiB"
+        if count < 1 << 20
+        else f"{count / (1 << 20):.1f} MiB"
+    )
+
 
 TEXT, JSON, CSV, HTML = "text/plain", "application/json", "text/csv", "text/html"
 EXPECTED, ACTUAL = "expected", "actual"

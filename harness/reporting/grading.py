@@ -11,10 +11,8 @@ from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failed
-from harness.reporting.addresses import MARK
-from harness.reporting.documents import write_json
-from harness.reporting.redaction import Redactor
-from harness.reporting.secrets import is_secret_name
+from harness.reporting.files import write_json
+from harness.reporting.redaction import MARK, Redactor, is_secret_name
 from harness.spec.references import BadReferenceError, MissingMemory, Scope, interpolate_criterion
 
 PAGE_STATE = "page_state.json"

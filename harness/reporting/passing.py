@@ -13,13 +13,10 @@ from pathlib import Path
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Json, Snapshot
 from harness.model.record import TaskResult
-from harness.reporting.copying import UNREADABLE, redacted_copy
-from harness.reporting.documents import write_json
+from harness.reporting.archive import Workspace
+from harness.reporting.files import MANIFEST, UNREADABLE, redacted_copy, safe_name, write_json
 from harness.reporting.grading import grading
-from harness.reporting.manifest import MANIFEST
-from harness.reporting.names import safe_name
 from harness.reporting.redaction import Redactor
-from harness.reporting.workspace import Workspace
 from harness.spec.task import TaskSpec
 
 EVIDENCE = Path(".harness/evidence")

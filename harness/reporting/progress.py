@@ -10,8 +10,8 @@ from rich.cells import cell_len, set_cell_size
 from harness.model.events import Event, RemedyChosen, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan
 from harness.recovery import Repair, Retry, Rewind, Substitute
+from harness.reporting.console import numbered, place, shortened
 from harness.reporting.redaction import Redactor
-from harness.reporting.table import numbered, place, shortened
 
 
 class Progress:

@@ -2,18 +2,400 @@
 
 from __future__ import annotations
 
+import base64
+import html
+import io
+import json
 import math
 import re
-from collections.abc import Iterable
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
+from urllib.parse import quote, quote_plus, unquote
 
 from harness.model.ports import Json
 from harness.model.settings import Settings
 from harness.model.settings import secrets as secrets_of_endpoints
-from harness.reporting.addresses import MARK, redact_addresses
-from harness.reporting.cut import Cut
-from harness.reporting.packed import redact_packed
-from harness.reporting.secrets import is_secret_name, spellings
+
+# Secrets that a site put into addresses: `user:password@`, and values of the query and the fragment, by their names.
+
+MARK = "[redacted]"
+
+QUERY_NAMES = frozenset({
+    "access_token", "api_key", "apikey", "assertion", "auth", "authorization", "client_secret", "code",
+    "code_verifier", "hmac", "id_token", "jsessionid", "jwt", "key", "nonce", "oauth_signature", "oauth_token",
+    "oauth_verifier", "otp", "passwd", "password", "phpsessid", "pwd", "refresh_token", "samlrequest",
+    "samlresponse", "secret", "session", "session_id", "sessionid", "sid", "sig", "signature", "ticket", "token",
+    "x_amz_credential", "x_amz_security_token", "x_amz_signature", "x_goog_credential", "x_goog_signature",
+})  # fmt: skip
+"""Names in a query or a fragment whose value is a secret, in lower case with `_` for `-`. Names that say so in words,
+such as `csrf_token` and `newPassword`, count as well (`is_secret_name`); `redact_query` in [tool.harness] adds more."""
+
+_LEAD = r"(?P<lead>[?&#;]|\\u0026|%(?:25)*+(?:3[fF]|26|23))"
+_NAME = r"(?P<name>(?:[\w.~$\[\]-]|%(?:25)*+(?:5[bBdD]|2[dD]|5[fF])){1,80}?)"
+_PLAIN = re.compile(_LEAD + _NAME + r"(?P<equals>=)(?P<value>(?:[^&#\s\"'<>`\\;]|\\/|;(?![\w.-]+=))+)")
+_ENCODED_ADDRESS = re.compile(
+    _LEAD
+    + _NAME
+    + r"(?P<equals>%(?:25)*+3[dD])(?P<value>(?:[^&#\s\"'<>`\\;%]|%(?!(?:25)*+(?:26|23|22|27|20|3[cCeE])))+)"
+)
+_LOGIN = re.compile(r"(?<=://)[^/?#@\s\"'<>\\]+(?=@)|(?<=:\\/\\/)[^/?#@\s\"'<>\\]+(?=@)")
+_ENCODED_LOGIN = re.compile(
+    r"(?P<slashes>3[aA]%(?:25)*+2[fF]%(?:25)*+2[fF])(?:[^/?#&@\s\"'<>\\%]|%(?!(?:25)*+(?:40|2[fF])))+(?=%(?:25)*+40)"
+)
+_RUN = re.compile(r"[^\s\"'<>`]+")
+"""What stands between white space and quotes: an address is in one of these."""
+_BEGIN = re.compile(
+    r"(?=[A-Za-z][A-Za-z0-9+.-]{0,20}(?::|%(?:25)*3[aA])(?:\\?/|%(?:25)*2[fF]){2})"
+    r"|\A(?=[?#])"
+    r"|(?:\A|(?<=[(\[=,]))(?=(?:\.{0,2}\\?/|%(?:25)*2[fF])(?:[\w.~%+@:!*/-]|\\/)*(?:[?#;]|%(?:25)*3[fF]))"
+)
+"""Where an address begins in a run. In a script, `?` and `&` mean other things."""
+_RELATIVE = re.compile(r"[\w.~%+@/-]*[?#]")
+_AFTER_VALUE = ").,]}"
+"""What stands after an address in a sentence, and is no part of it."""
+
+
+def redact_addresses(text: str, more: Iterable[str] = ()) -> str:
+    """The text without the logins and the secret values of its addresses. `more`: names of secrets, beside ours."""
+    if "=" in text or "%3" in text:
+        names = frozenset(map(_normal, more))
+        text = _RUN.sub(lambda found: _redacted(found, names), text)
+    if "@" in text or "%" in text:
+        text = _LOGIN.sub(MARK, text)
+        text = _ENCODED_LOGIN.sub(lambda found: found["slashes"] + MARK, text)
+    return text
+
+
+def _redacted(found: re.Match[str], names: frozenset[str]) -> str:
+    run = found.group()
+    if "=" not in run and "%" not in run:
+        return run
+    quoted = not found.start() or found.string[found.start() - 1] in "\"'"
+    begin = _RELATIVE.match(run) if quoted else None
+    begin = begin or _BEGIN.search(run)
+    if begin is None:
+        return run
+    before, address = run[: begin.start()], run[begin.start() :]
+    for pattern in (_PLAIN, _ENCODED_ADDRESS):
+        address = pattern.sub(lambda pair: _masked(pair, names), address)
+    return before + address
+
+
+@lru_cache(maxsize=1024)
+def is_secret_query(name: str, more: frozenset[str] = frozenset()) -> bool:
+    """Whether a value of this name in a query or a fragment is a secret. `more`: further names, in lower case."""
+    plain = _normal(name)
+    return plain in QUERY_NAMES or is_secret_name(plain) or plain in more
+
+
+def _normal(name: str) -> str:
+    while (plain := unquote(name)) != name:
+        name = plain
+    return name.lower().replace("-", "_")
+
+
+def _masked(found: re.Match[str], names: frozenset[str]) -> str:
+    rest = found["value"].removeprefix(MARK)
+    secret = rest.rstrip(_AFTER_VALUE)
+    if not secret or not is_secret_query(found["name"], names):
+        return found.group()
+    return f"{found['lead']}{found['name']}{found['equals']}{MARK}{rest[len(secret) :]}"
+
+
+# Secrets that a display cut short or broke over lines, so that nobody finds them as a whole.
+
+LEAST = 6
+"""Letters of its beginning (or end) by which a secret is known, when a sign of omission follows (or precedes)."""
+
+LEAST_AT_AN_END = 10
+"""The same, where the line or the text ends without such a sign."""
+
+_GAP = r"[^\S\n]*+\n\s*+(?:[-+]\s*+)?"
+"""A line break, with what an indented difference writes before its lines."""
+_INSIDE, _BETWEEN = f"(?:{_GAP})?", rf"(?:{_GAP}|\s*+)"
+_BREAKS = (re.compile(_GAP), re.compile(r"\s*\n\s*"))
+_SPACES = (*_BREAKS, re.compile(r"\s*"))
+_SIGN = re.compile(r"\s*(?:…|\.\.\.)")
+_END = re.compile(r"[^\S\n]*(?:\n|\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """The letters of a secret without its white space; `spaced` are the numbers of those that had some before."""
+
+    letters: str
+    spaced: frozenset[int]
+
+    @classmethod
+    def of(cls, secret: str) -> _Word:
+        parts, spaced = secret.split(), set()
+        length = 0
+        for part in parts[:-1]:
+            length += len(part)
+            spaced.add(length)
+        return cls("".join(parts), frozenset(spaced))
+
+    def start(self) -> str:
+        """A pattern for its first letters."""
+        letters = enumerate(self.letters[:LEAST])
+        return "".join((self._gap(number) if number else "") + re.escape(letter) for number, letter in letters)
+
+    def reach(self, text: str, place: int) -> tuple[int, int]:
+        """How many of its letters stand in the text from here on, and where the last of them ends."""
+        count = 0
+        while count < len(self.letters):
+            after = self._after(text, place, count)
+            if after is None:
+                break
+            place, count = after, count + 1
+        return count, place
+
+    def _after(self, text: str, place: int, number: int) -> int | None:
+        """Where the letter of this number ends, which is to come next."""
+        letter = self.letters[number]
+        if text.startswith(letter, place):
+            return place + 1
+        if number and place < len(text) and text[place].isspace():
+            for gap in _SPACES if number in self.spaced else _BREAKS:
+                found = gap.match(text, place)
+                if found and text.startswith(letter, found.end()):
+                    return found.end() + 1
+        return None
+
+    def _gap(self, number: int) -> str:
+        return _BETWEEN if number in self.spaced else _INSIDE
+
+
+class _Beginnings:
+    """Finds words that are whole but broken over lines, and the beginnings of those that were cut."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words: dict[str, list[_Word]] = {}
+        for word in map(_Word.of, words):
+            if len(word.letters) >= LEAST:
+                self._words.setdefault(word.letters[0], []).append(word)
+        starts = sorted({word.start() for words in self._words.values() for word in words})
+        self._start = re.compile("|".join(starts)) if starts else None
+
+    def sub(self, mark: str, text: str, *, at_ends: bool) -> str:
+        if self._start is None:
+            return text
+        parts, place, kept = [], 0, 0
+        while found := self._start.search(text, place):
+            end = self._end(text, found.start(), at_ends)
+            place = found.start() + 1 if end is None else end
+            if end is not None:
+                parts += [text[kept : found.start()], mark]
+                kept = end
+        return "".join([*parts, text[kept:]])
+
+    def _end(self, text: str, place: int, at_ends: bool) -> int | None:
+        """Where the secret that begins here ends in the text; None when it is something else."""
+        ends = (_end_of(word, text, place, at_ends) for word in self._words[text[place]])
+        return max((end for end in ends if end is not None), default=None)
+
+
+class Cut:
+    """Takes out what a cut has left of secrets: their beginning before a sign of omission, their end after one."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        """`words`: the secrets in all their spellings."""
+        words = tuple(words)
+        self._forward = _Beginnings(words)
+        self._backward = _Beginnings(word[::-1] for word in words)
+
+    def sub(self, mark: str, text: str) -> str:
+        text = self._forward.sub(mark, text, at_ends=True)
+        if "…" in text or "..." in text:
+            text = self._backward.sub(mark[::-1], text[::-1], at_ends=False)[::-1]
+        return text
+
+
+def _end_of(word: _Word, text: str, place: int, at_ends: bool) -> int | None:
+    count, end = word.reach(text, place)
+    whole = count == len(word.letters)
+    cut = count >= LEAST and _SIGN.match(text, end)
+    ended = at_ends and count >= LEAST_AT_AN_END and _END.match(text, end)
+    return end if whole or cut or ended else None
+
+
+# Redacts what is packed: gzip, deflate and zip files, one in the other.
+
+LARGEST = 64 * 2**20
+"""Bytes of one thing when unpacked; what is larger cannot be redacted, and is left out."""
+DEPTH = 4
+"""Packed things in packed things; those further inside are left out."""
+LEFT_OUT = b"[left out: too large or too deep to be redacted]"
+
+Redact = Callable[[bytes], bytes]
+_DEFLATED = {b"\x1f\x8b": 31, b"\x78": 15}
+"""First bytes of gzip and zlib, and what zlib calls them."""
+
+
+def redact_packed(data: bytes, redact: Redact, depth: int = 0) -> bytes:
+    """Unpack, `redact`, pack again; what is not packed goes to `redact` as it is. Without a secret nothing changes."""
+
+    def inside(found: bytes) -> bytes:
+        return redact_packed(found, redact, depth + 1) if depth < DEPTH else LEFT_OUT
+
+    if data.startswith(b"PK\x03\x04"):
+        return _zip(data, inside)
+    for start, bits in _DEFLATED.items():
+        if data.startswith(start) and (content := _inflated(data, bits)) is not None:
+            return _deflated(data, bits, content, inside)
+    return redact(data)
+
+
+def _deflated(data: bytes, bits: int, content: bytes, inside: Redact) -> bytes:
+    masked = LEFT_OUT if len(content) > LARGEST else inside(content)
+    if masked == content:
+        return data
+    packer = zlib.compressobj(wbits=bits)
+    return packer.compress(masked) + packer.flush()
+
+
+def _inflated(data: bytes, bits: int) -> bytes | None:
+    """As much of the content as there is, at most a byte more than LARGEST; None when it is not deflated."""
+    try:
+        return zlib.decompressobj(bits).decompress(data, LARGEST + 1) or None
+    except zlib.error:
+        return None
+
+
+def _zip(data: bytes, inside: Redact) -> bytes:
+    """A zip that is broken, encrypted or a bomb is left out: what it holds could not be redacted."""
+    target = io.BytesIO()
+    changed = False
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as new:
+            if sum(info.file_size for info in old.infolist()) > LARGEST:
+                return LEFT_OUT
+            for info in old.infolist():
+                found = (info.filename.encode("utf-8", "replace"), b"" if info.is_dir() else old.read(info))
+                name, content = map(inside, found)
+                changed = changed or (name, content) != found
+                new.writestr(name.decode("utf-8", "replace"), content)
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError, OSError, ValueError):
+        return LEFT_OUT
+    return target.getvalue() if changed else data
+
+
+# How a secret can be spelt in a file, and which names say that their value is one.
+
+SHORTEST = 3
+"""Shorter values are not looked for: they would be found in every word."""
+
+_SHORTEST_ENCODED = 4
+"""Letters of base64; a secret of four bytes leaves no more of its own, wherever it stands."""
+_ANYWHERE = re.compile(r"passw|passphrase|secret|token|api[-_ ]?key|credential", re.IGNORECASE)
+_WORDS = frozenset({"pin", "pwd", "pw", "pass", "otp", "cvv", "cvc", "puk", "tan"})
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+_ENCODED = {"path": ' "<>^`{|}', "query": " \"<>'", "fragment": ' "<>`'}
+"""What Chromium writes as %XX in each part of an address, besides controls and what is not ASCII; never a `%`."""
+_NEXT_PART = {("path", "?"): "query", ("path", "#"): "fragment", ("query", "#"): "fragment"}
+_DROPPED = str.maketrans("", "", "\t\r\n")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a field of this name holds a secret: `password`, `userPin`, `csrf_token`, but not `shipping`."""
+    return bool(_ANYWHERE.search(name)) or any(word.lower() in _WORDS for word in _WORD.findall(name))
+
+
+def spellings(secret: str) -> set[str]:
+    """Every way a secret is written: plain, in URLs, JSON, HTML and Python, in base64 at any offset."""
+    if len(secret) < SHORTEST:
+        return set()
+    found = {secret, *_in_html(secret), *_as_literal(secret), *_quoted(secret)}
+    for text in (secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        found |= {text, json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]}
+    return {word for word in found if len(word) >= SHORTEST} | set(_in_base64(secret))
+
+
+def _in_html(secret: str) -> Iterator[str]:
+    """As Python and templates write it, and as Chromium does, which escapes quotes only where it must."""
+    plain = html.escape(secret, quote=False)
+    for text in (plain, plain.replace("\xa0", "&nbsp;")):
+        inside = text.replace('"', "&quot;")
+        yield from (text, inside, inside.replace("&lt;", "<").replace("&gt;", ">"))
+    yield html.escape(secret)
+    yield plain.replace('"', "&#34;").replace("'", "&#39;")
+
+
+def _as_literal(secret: str) -> Iterator[str]:
+    """As `repr` writes it, whichever quotes stand around it, as a criterion does, and as a path of the world does."""
+    whole = repr("'\"" + secret)[4:-1]
+    yield from (whole, whole.replace("\\'", "'"))
+    printable = "".join(letter if letter.isprintable() else " " for letter in secret)
+    yield printable if len("".join(printable.split())) >= SHORTEST else secret
+    yield from (secret.replace("\\", "\\\\").replace(mark, "\\" + mark) for mark in "'\"")
+
+
+def _quoted(secret: str) -> Iterator[str]:
+    """As an address or a form holds it; a field of several lines sends CR LF, one of a single line drops them."""
+    lines = secret.replace("\r\n", "\n").replace("\n", "\r\n")
+    texts = {_in_address(secret, part) for part in _ENCODED}
+    for text in (secret, lines, secret.translate(_DROPPED)):
+        texts |= {quote(text, safe=safe, errors="replace") for safe in ("/", "", "~()*!'")}
+        texts |= {quote_plus(text, errors="replace"), *_in_form(text)}
+    for text in texts:
+        yield text
+        yield _lower_escapes(text)
+
+
+def _in_form(text: str) -> Iterator[str]:
+    """As Chromium sends a form: of a page in UTF-8, or in the western alphabet that a page without a charset has."""
+    yield quote_plus(text, safe="*", errors="replace").replace("~", "%7E")
+    yield quote_plus(text, safe="*", encoding="cp1252", errors="xmlcharrefreplace").replace("~", "%7E")
+
+
+def _in_address(secret: str, part: str) -> str:
+    """As Chromium shows it in `location.href` when it begins in this part of the address."""
+    written = ""
+    for letter in secret.translate(_DROPPED):
+        part = _NEXT_PART.get((part, letter), part)
+        if part == "path" and letter == "\\":
+            written += "/"
+        else:
+            plain = " " <= letter <= "~" and letter not in _ENCODED[part]
+            written += letter if plain else quote(letter, safe="", errors="replace")
+    return written
+
+
+def _in_base64(secret: str) -> Iterator[str]:
+    """Encoded as it is, as JSON, as part of an address, and in the western alphabet that `btoa` takes it for.
+
+    The letters `+` and `/` may be escaped in their turn.
+    """
+    texts = {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    texts |= {quote(secret, safe="", errors="replace"), quote_plus(secret, errors="replace")}
+    datas = {text.encode("utf-8", "replace") for text in texts}
+    if all(letter <= "\xff" for letter in secret):
+        datas.add(secret.encode("latin-1"))
+    for letters in {letters for data in datas for letters in _encoded(data)}:
+        yield letters
+        if "+" in letters or "/" in letters:
+            yield letters.replace("/", "\\/")
+            yield from (quote(letters, safe=""), _lower_escapes(quote(letters, safe="")))
+
+
+def _lower_escapes(text: str) -> str:
+    return re.sub("%[0-9A-F]{2}", lambda found: found.group().lower(), text)
+
+
+def _encoded(data: bytes) -> Iterator[str]:
+    """The base64 letters that only depend on the secret, wherever it stands in the encoded text."""
+    for offset in range(3):
+        whole = (offset + len(data)) * 8 // 6
+        first = -(-offset * 8 // 6)
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            letters = encode(b"\0" * offset + data).decode()[first:whole]
+            if len(letters) >= _SHORTEST_ENCODED:
+                yield letters
+
 
 __all__ = ["HEADERS", "MARK", "Redactor", "masked_step"]
 

@@ -6,12 +6,81 @@ import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import get_args
 
-from harness.reporting.fault_lines import fault_lines
-from harness.reporting.names import shown_path
-from harness.reporting.table import shortened
-from harness.reporting.task_record import TaskRecord
-from harness.spec.task import FinalState
+from harness.reporting.console import shortened
+from harness.reporting.files import shown_path
+from harness.reporting.task_record import FaultState, TaskRecord
+from harness.spec.fault_plan import LoadedFaultPlan, PlannedFault
+from harness.spec.task import FinalState, TaskSpec
+
+# Which tasks of a run its fault plans strike.
+
+NAMED = 3
+"""How many faults of a plan are named that strike nothing."""
+
+
+def reach_lines(plans: Sequence[LoadedFaultPlan], specs: Sequence[TaskSpec]) -> Iterator[str]:
+    """For the lines after the collection: `taskspec faults: nightly.faults.yaml (3 faults, 15 tasks)`."""
+    for each in plans:
+        struck = sum(any(planned.strikes(spec) for planned in each.plan.faults) for spec in specs)
+        yield f"taskspec faults: {each.source} ({_counted(len(each.plan.faults), 'fault')}, {_counted(struck, 'task')})"
+
+
+def idle_lines(plans: Sequence[LoadedFaultPlan], specs: Sequence[TaskSpec]) -> Iterator[str]:
+    """A line for each plan that, in part or as a whole, strikes none of the tasks."""
+    for each in plans:
+        idle = [
+            f"{each.name_of(number)} (tasks: {', '.join(planned.tasks)})"
+            for number, planned in enumerate(each.plan.faults)
+            if not _strikes(planned, specs)
+        ]
+        if len(idle) == len(each.plan.faults):
+            yield f"{each.source}: strikes no task of this run: {_few(idle)}"
+        elif idle:
+            part = f"{len(idle)} of {len(each.plan.faults)} faults"
+            yield f"{each.source}: {part} strike no task of this run: {_few(idle)}"
+
+
+def header_lines(plans: Sequence[LoadedFaultPlan]) -> Iterator[str]:
+    """For the header, where nothing is collected in this process."""
+    return (f"taskspec faults: {each.source} ({_counted(len(each.plan.faults), 'fault')})" for each in plans)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _strikes(planned: PlannedFault, specs: Sequence[TaskSpec]) -> bool:
+    return any(planned.strikes(spec) for spec in specs)
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
+
+
+# The line of a run's summary that counts its faults, and what the fault plans say in vain.
+
+_WARNED = {"fault_not_as_expected": "not as expected", "fault_not_healed": "not undone"}
+"""Types of warnings that are counted too -> their words."""
+
+
+def fault_lines(records: Sequence[TaskRecord], idle: Sequence[str] | None = None) -> Iterator[str]:
+    """`faults: 2 struck, 1 never struck, 1 not as expected`; each fault is counted once for every task of its own.
+
+    `idle`: which plans, or entries of them, strike no task of the run; None for a run without plans and, then, without
+    faults there is no line.
+    """
+    found = Counter(state for record in records for state in record.faults.values())
+    if not found and idle is None:
+        return
+    warned = Counter(str(warning.get("type")) for record in records for warning in record.warnings)
+    parts = [f"{found[state]} {state}" for state in get_args(FaultState) if found[state]]
+    parts += [f"{warned[kind]} {words}" for kind, words in _WARNED.items() if warned[kind]]
+    yield f"faults: {', '.join(parts) or 'none struck'}"
+    yield from (f"  {line}" for line in idle or ())
+
 
 _ORDER: tuple[FinalState, ...] = ("completed", "partial_success", "failed", "aborted")
 _RECOVERED = frozenset({

@@ -2,21 +2,143 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from harness.model.figures import Verdict, figures, verdict
+from harness.model.diagnosis import note, trace
+from harness.model.figures import Verdict, figures, success_rates, verdict
 from harness.model.plan import Plan
-from harness.model.record import MetFault, TaskResult
+from harness.model.ports import Json
+from harness.model.record import Attempt, History, MetFault, StepRecord, TaskResult
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
-from harness.reporting.console import also_unmet, cause, reason
-from harness.reporting.redaction import Redactor
-from harness.reporting.step_lines import StepLine, step_lines
+from harness.reporting.console import also_unmet, cause, reason, shortened, worked_on
+from harness.reporting.files import read_json, write_json
+from harness.reporting.redaction import Redactor, masked_step
 from harness.spec.task import FinalState
+
+# Error rates of a run (specs/003 6.1).
+
+_NAMES = {Family.NETWORK: "network_error", Family.ASSERTION: "assertion_retry"}
+"""The names 003 6.1 gives to two families; the others go by their rule: `on_timeout` is `timeout`."""
+
+
+def error_metrics(records: Sequence[TaskRecord], earlier: Sequence[TaskRecord] = ()) -> dict[str, Any]:
+    """How many tasks failed, of what, and how often each rule overcame its kind of failure (0 to 1).
+
+    `records`: of each task the last execution; `earlier`: those before it (`--reruns`), whose recoveries count too.
+    """
+    counts = Counter(record.verdict for record in records)
+    breakdown = Counter(_kind(record) for record in records if record.verdict == "failed")
+    pairs = (pair for record in (*earlier, *records) for pair in record.recoveries)
+    return {
+        "total_tasks": len(records),
+        "successful": counts["passed"] + counts["passed as declared"],
+        "failed": counts["failed"],
+        "not_judged": counts["not judged"],
+        "passed_as_declared": counts["passed as declared"],
+        "error_breakdown": dict(sorted(breakdown.items())),
+        "recovery_success_rate": {
+            rule_name(family): round(worked / tried, 4) for family, tried, worked in success_rates(pairs)
+        },
+    }
+
+
+def _kind(record: TaskRecord) -> str:
+    """All failures of the network are one kind, as in 003 6.1; a task that reached its end has none."""
+    if record.torn and record.error_type is None:
+        return "fixture_teardown"
+    if record.ok:
+        return "unexpected_outcome"
+    return "network_error" if record.family is Family.NETWORK else record.error_type or "unknown"
+
+
+def rule_name(family: Family) -> str:
+    """As 003 6.1 writes it."""
+    return _NAMES.get(family, family.removeprefix("on_"))
+
+
+# The steps of a task and their attempts, small enough for a record of the run.
+
+_TARGET, _MESSAGE = 120, 400
+"""Characters that are kept of each."""
+
+
+class AttemptLine(BaseModel):
+    """One try of a step."""
+
+    model_config = ConfigDict(frozen=True)
+
+    t: float = Field(description="Seconds since the start of the task.")
+    seconds: float
+    passed: bool
+    code: str | None = None
+    note: str = Field("", description="What led to it and what came of it: `RETRY (after 2s): SUCCESS`.")
+
+
+class StepLine(BaseModel):
+    """One step that was tried; done again after a way back, it has a line for each time."""
+
+    model_config = ConfigDict(frozen=True)
+
+    index: int = Field(description="-1: before the first step; the number of steps: success criteria.")
+    act: str
+    target: str = ""
+    seconds: float = Field(0, description="Of all attempts, without the waits between them.")
+    passed: bool = True
+    skipped: bool = Field(False, description="It failed, and the task went on without it.")
+    went_back_to: int | None = Field(None, description="It failed, and the task went back to before this step.")
+    attempts: tuple[AttemptLine, ...] = ()
+
+
+def step_lines(history: History, redactor: Redactor) -> Iterator[StepLine]:
+    """A line for each record, in order; texts are redacted."""
+    return (_line(record, redactor) for record in history)
+
+
+def _line(record: StepRecord, redactor: Redactor) -> StepLine:
+    return StepLine(
+        index=record.index,
+        act=record.step.act,
+        target=redactor.text(shortened(worked_on(record), _TARGET)),
+        seconds=round(sum(attempt.seconds for attempt in record.attempts), 3),
+        passed=record.passed,
+        skipped=record.skipped,
+        went_back_to=record.rewound.checkpoint if record.rewound else None,
+        attempts=tuple(_attempt(attempt, record, redactor) for attempt in record.attempts),
+    )
+
+
+def _attempt(attempt: Attempt, record: StepRecord, redactor: Redactor) -> AttemptLine:
+    """The first attempt of a step that passed at once needs no words."""
+    told = record.extra_attempts or not attempt.passed
+    return AttemptLine(
+        t=round(attempt.t, 3),
+        seconds=round(attempt.seconds, 3),
+        passed=attempt.passed,
+        code=attempt.outcome.code if isinstance(attempt.outcome, Failure) else None,
+        note=redactor.text(shortened(note(attempt, record.step), _MESSAGE)) if told else "",
+    )
+
+
+# Writes the trace of a run (specs/003 5) as partial_trace.json.
+
+
+def redacted_trace(result: TaskResult, redactor: Redactor) -> Json:
+    """The Trace document without secrets."""
+    document = trace(result)
+    return redactor.json({**document, "steps": [masked_step(step) for step in document["steps"]]})
+
+
+def write_trace(result: TaskResult, path: Path, redactor: Redactor) -> None:
+    write_json(path, redacted_trace(result, redactor))
+
 
 FaultState = Literal["struck", "never struck", "could not be done"]
 
@@ -156,3 +278,36 @@ def _fault(met: MetFault) -> tuple[str, FaultState]:
     if met.count:
         return met.name, "struck"
     return met.name, "could not be done" if met.problem else "never struck"
+
+
+# `.harness/last-run.json`: what became of each task of the last run, for `harness report` and dashboards.
+
+LAST_RUN = Path(".harness/last-run.json")
+
+
+class LastRun(BaseModel):
+    """The document of last-run.json."""
+
+    model_config = ConfigDict(frozen=True)
+
+    run: str
+    finished: datetime
+    error_metrics: dict[str, Any]
+    results: tuple[TaskRecord, ...]
+
+
+def write_last_run(path: Path, run: str, records: Sequence[TaskRecord], finished: datetime | None = None) -> LastRun:
+    """Whole or not at all. `finished` is now when left out."""
+    document = LastRun(
+        run=run, finished=finished or datetime.now(UTC), error_metrics=error_metrics(records), results=tuple(records)
+    )
+    write_json(path, document.model_dump(mode="json"))
+    return document
+
+
+def load_last_run(path: Path = LAST_RUN) -> LastRun | None:
+    """None when there was no run yet; ValueError for a file that this version cannot read."""
+    try:
+        return LastRun.model_validate(read_json(path))
+    except FileNotFoundError:
+        return None

@@ -26,7 +26,7 @@ from harness.model.diagnosis import note
 from harness.model.ports import ConsoleLine, Evidence, Json
 from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.recovery.failure import Failure
-from harness.reporting.table import described, place
+from harness.reporting.console import described, place
 
 TRACE, HAR = "trace.zip", "network_logs.har"
 VERSION = 8

@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from harness.history import HISTORY, save_run
+from harness.reporting.history.file import HISTORY
+from harness.reporting.history.writing import save_run
 from tests.acceptance.conftest import INI, PYPROJECT
 from tests.acceptance.documented import ROOT, blocks
 from tests.acceptance.supervised import free_base, pyproject

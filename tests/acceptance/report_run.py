@@ -10,9 +10,9 @@ from harness.recovery.failure import Failure, Passed
 from harness.model.ports import Evidence, Item, Snapshot
 from harness.model.record import StepRecord
 from harness.recovery import Retry
-from harness.reporting.allure_labels import entitle, labels
-from harness.reporting.allure_sink import AllureSink
-from harness.reporting.artifacts import DirectoryArchive
+from harness.reporting.allure.labels import entitle, labels
+from harness.reporting.allure.sink import AllureSink
+from harness.reporting.archive import DirectoryArchive
 from harness.reporting.console import failure_text
 from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample

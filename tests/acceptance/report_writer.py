@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.model.ports import ConsoleLine, Evidence, Item, Snapshot
-from harness.reporting.artifacts import DirectoryArchive
+from harness.reporting.archive import DirectoryArchive
 from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample
 

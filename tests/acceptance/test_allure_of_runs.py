@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.reporting.allure_results import read_results
+from harness.reporting.allure.results import read_results
 from tests.acceptance.conftest import Project
 
 CONFTEST = """

@@ -13,9 +13,10 @@ from harness.model.events import Event, StepStarted
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
 from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.record import Record
+from harness.reporting.telemetry.stream import Telemetry
 from harness.resilience import SystemClock
 from harness.resilience.events import CircuitChanged, InvariantBroken
-from harness.telemetry import Record, Telemetry
 from tests.acceptance.kills import Kills, free_ports, words, write_project
 
 TASKS = 20

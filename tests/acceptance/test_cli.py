@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from harness.recovery.catalog import CATALOG
-from harness.reporting.serving import report_server
+from harness.reporting.allure.serve import report_server
 from tests.acceptance.conftest import Project
 from tests.acceptance.warm import harness
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness.history.reading import load_run, recent_runs
+from harness.reporting.history.reading import load_run, recent_runs
 from tests.acceptance.conftest import INI
 from tests.acceptance.test_telemetry import closed_port
 from tests.acceptance.warm import warm

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from harness.history import HISTORY, load_run, recent_runs
-from harness.history.file import open_writing
-from harness.history.record import Execution, RunRecord
+from harness.reporting.history.file import HISTORY, open_writing
+from harness.reporting.history.reading import load_run, recent_runs
+from harness.reporting.history.record import Execution, RunRecord
 from tests.acceptance.warm import harness, warm
 
 INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:cacheprovider\n"
@@ -225,7 +225,7 @@ def test_no_history_of_what_runs_no_task_and_where_none_is_wanted(tmp_path: Path
 
 
 IMPATIENT = """
-from harness.history import unwritten, writing
+from harness.reporting.history import writing as unwritten, writing
 unwritten._PATIENCE = 0.1
 writing.PATIENCE = writing.QUICK = writing.FINAL = 0.1
 """

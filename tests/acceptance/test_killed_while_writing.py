@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.reporting.artifacts import DirectoryArchive
+from harness.reporting.archive import DirectoryArchive
 from harness.reporting.redaction import Redactor
 from tests.acceptance.report_writer import KEY, main
 

@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.browser.renewal import Return
-from harness.engine.journal import counts
+from harness.browser.recovery import Return
+from harness.engine.run import counts
 from harness.model.events import Event, StepStarted
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure

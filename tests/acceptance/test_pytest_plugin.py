@@ -385,7 +385,7 @@ def test_a_browser_that_is_not_there_is_one_clear_line(project: Project) -> None
 
 
 NO_ROOM = """
-from harness.reporting.artifacts import DirectoryArchive
+from harness.reporting.archive import DirectoryArchive
 whole = DirectoryArchive.scratch
 def scratch(self, plan):
     if plan.task_id == 'B-NO-ROOM':

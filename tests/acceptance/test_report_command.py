@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from harness.reporting.allure_files import write_allure_files
-from harness.reporting.html import Report, Wanted, build_report
-from harness.reporting.npm import ReportError, find_allure
-from harness.reporting.serving import report_server
+from harness.reporting.allure.build import Report, ReportError, Wanted, build_report, find_allure
+from harness.reporting.allure.files import write_allure_files
+from harness.reporting.allure.serve import report_server
 from tests.acceptance.report_run import CONFTEST, TESTS
 
 PROJECT = Path(__file__).parents[2]

@@ -163,7 +163,7 @@ def test_after_the_first_failure_nothing_more_begins_and_what_ran_is_told(projec
 
 
 BROKEN = """
-from harness.reporting.artifacts import DirectoryArchive
+from harness.reporting.archive import DirectoryArchive
 whole = DirectoryArchive.passed
 def passed(self, plan, result):
     if plan.task_id == 'B':

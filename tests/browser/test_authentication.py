@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.browser import PlaywrightSession
-from harness.browser.actions import ACTIONS
+from harness.browser.acts import ACTIONS
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
 from harness.spec.steps import Click

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers
-from harness.browser.page_state import page_state
-from harness.browser.watch import CONSOLE_LINES
+from harness.browser.form_state import page_state
+from harness.browser.page_events import CONSOLE_LINES
 from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock

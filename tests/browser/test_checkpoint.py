@@ -17,9 +17,10 @@ from typing import Any
 import pytest
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser import PlaywrightSession, checkpoint, renewal
+from harness.browser import PlaywrightSession, checkpoint
+from harness.browser import recovery as renewal
 from harness.browser.checkpoint import Checkpoint
-from harness.browser.tab import Tab
+from harness.browser.context import Tab
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock

@@ -224,7 +224,7 @@ def test_a_browser_that_cannot_reach_this_machine(
     async def blind(_: Any) -> bool:
         return False
 
-    monkeypatch.setattr("harness.browser.endpoint.sees_us", blind)
+    monkeypatch.setattr("harness.browser.endpoints.sees_us", blind)
     stage = elsewhere(server.url)
 
     async def body() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.browser import Browsers
-from harness.browser.scene import seconds
+from harness.browser.failures.scene import seconds
 from harness.model.settings import BrowserSettings
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
@@ -412,7 +412,7 @@ def test_driver_stopped(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch)
             assert before is not None
             assert before.pid is not None
             monkeypatch.setattr("harness.browser.launch.OPEN_SECONDS", 0.5)
-            monkeypatch.setattr("harness.browser.driver.ANSWER_SECONDS", 0.5)
+            monkeypatch.setattr("harness.browser.process.ANSWER_SECONDS", 0.5)
             os.kill(before.pid, signal.SIGSTOP)
             opening = asyncio.ensure_future(mine.session())
             await until(lambda: own._driver is not before)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Dialog
 
-from harness.reporting.inert import inert
+from harness.reporting.redact_files import inert
 from tests.unit.reporting.test_inert import HARMFUL
 
 

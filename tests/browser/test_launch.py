@@ -15,8 +15,9 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from harness.browser import Browsers, PlaywrightSession, SessionRequest, tab
-from harness.browser.tab import Tab
+from harness.browser import Browsers, PlaywrightSession, SessionRequest
+from harness.browser import context as tab
+from harness.browser.context import Tab
 from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
@@ -59,7 +60,7 @@ def test_many_sessions_at_once(run: Any, stage: Stage) -> None:
 def test_where_the_sandbox_cannot_work_it_is_off_and_that_is_said(
     run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.browser.local.no_sandbox_reason", lambda: None)
+    monkeypatch.setattr("harness.browser.launch.no_sandbox_reason", lambda: None)
 
     async def body() -> None:
         browsers = Browsers(BrowserSettings(), SystemClock(), temp=tmp_path)

@@ -32,7 +32,7 @@ BOUND = 10.0
 @pytest.fixture
 def own(run: Any, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     """Browsers of this test alone: it kills them. However busy the machine is, each step is looked at."""
-    monkeypatch.setattr("harness.browser.last_good.SECONDS", 20)
+    monkeypatch.setattr("harness.browser.evidence.SECONDS", 20)
 
     async def make() -> Browsers:
         (tmp_path / "temp").mkdir()

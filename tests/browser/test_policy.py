@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.browser import PlaywrightSession
-from harness.browser.policy import refused_hosts
+from harness.browser.failures.navigation import refused_hosts
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
 from harness.spec.names import Domains

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.browser import resending
-from harness.browser.resending import sent_again
+from harness.browser import sending as resending
+from harness.browser.sending import sent_again
 from harness.model.record import Sent
 from tests.browser.stage import SHOP, Stage, failed
 

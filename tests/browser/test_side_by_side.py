@@ -6,8 +6,8 @@ from pathlib import Path
 
 from playwright.sync_api import Browser
 
-from harness.reporting.inert import inert
-from harness.reporting.side_by_side import side_by_side
+from harness.reporting.attachments import side_by_side
+from harness.reporting.redact_files import inert
 
 HOSTILE = (
     "<html><head><style>html{position:fixed;inset:0;contain:none!important;z-index:9;background:red!important}</style>"

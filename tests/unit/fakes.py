@@ -11,7 +11,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from harness.agents.scripted import ScriptedAgent
+from harness.agents.registry import ScriptedAgent
 from harness.compile import compile_plan
 from harness.engine import run_task
 from harness.model.events import Event

@@ -16,10 +16,10 @@ from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.log import LOGGER
+from harness.reporting.telemetry.stream import in_task
 from harness.resilience.events import CircuitChanged, Emit
 from harness.spec.task import TaskSpec
-from harness.telemetry import in_task
-from harness.telemetry.levels import LOGGER
 from tests.unit.reporting import sample
 
 

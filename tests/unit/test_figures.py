@@ -12,8 +12,8 @@ import pytest
 from harness.model.figures import FIGURES, Figures, figures, verdict
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure, Passed
-from harness.telemetry.record import TaskDone
-from harness.telemetry.translation import Translator
+from harness.reporting.telemetry.record import TaskDone
+from harness.reporting.telemetry.stream import Translator
 from tests.unit.fakes import Theatre
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")

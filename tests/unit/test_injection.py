@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.api import inject_network_failure
-from harness.injection import InjectionError, Pending, check, fault_of
+from harness.faults.python import InjectionError, Pending, check, fault_of
 from harness.model.service_settings import ServiceSettings
 from harness.model.settings import ChannelSettings, Settings
 from harness.spec.faults import Refuse

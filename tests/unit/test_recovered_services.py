@@ -11,9 +11,10 @@ import pytest
 
 from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.record import Record
+from harness.reporting.telemetry.stream import Telemetry, in_task
 from harness.resilience.breaker import State
 from harness.resilience.events import CircuitChanged, ServiceChanged
-from harness.telemetry import Record, Telemetry, in_task
 from harness.wiring import Harness
 from tests.unit.fakes import FakeClock
 from tests.unit.reporting import sample

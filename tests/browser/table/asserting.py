@@ -7,8 +7,7 @@ from typing import Any
 
 from harness.browser import PlaywrightSession
 from harness.engine.attempt import attempt
-from harness.engine.journal import Journal
-from harness.engine.run import Run
+from harness.engine.run import Journal, Run
 from harness.model.ports import Stage as EngineStage
 from harness.recovery.failure import Failure
 from harness.resilience import SystemClock

@@ -81,7 +81,7 @@ def test_starting(
     if case.case.steps:
         run(judged())
         return
-    monkeypatch.setattr("harness.browser.local.LAUNCH_SECONDS", 1.5)
+    monkeypatch.setattr("harness.browser.launch.LAUNCH_SECONDS", 1.5)
     failure = run(refusal(settings, tmp_path))
     compare(failure, case.case)
     assert "\n" not in failure.message

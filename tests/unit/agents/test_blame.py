@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.agents.blame import scene
-from harness.agents.source import Source
+from harness.agents.python import Source, scene
 
 MODULE = """import json
 

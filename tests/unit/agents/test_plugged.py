@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.agents.plugged import PluggedAgent
-from harness.agents.source import Source
+from harness.agents.python import PluggedAgent, Source
 from harness.model.ports import Observation
 from harness.recovery.failure import Failed, Failure
 

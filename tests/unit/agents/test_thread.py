@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextvars import ContextVar
 
-from harness.agents.thread import AgentThread
+from harness.agents.python import AgentThread
 
 TASK: ContextVar[str] = ContextVar("task", default="nobody")
 

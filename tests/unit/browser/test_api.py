@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from harness.browser.api import cookies_of
+from harness.browser.acts.api import cookies_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 URL = "http://shop.test/x"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from harness.browser.arrival import before, document_of, hops_to, since
-from harness.browser.exchange import Exchange
+from harness.browser.page_events import Exchange, before, document_of, hops_to, since
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.call_log import CallLog
+from harness.browser.failures.scene import CallLog
 from harness.recovery.catalog import Effect
 
 HEAD = 'Locator.click: Timeout 1000ms exceeded.\nCall log:\n  - waiting for locator("#b")\n'

@@ -13,7 +13,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from harness.browser.certificate import ThrowAwayKey
+from harness.browser.tls import ThrowAwayKey
 
 HOSTS = ("shop.test", "bank.test", "bücher.test")
 

@@ -9,8 +9,7 @@ import pytest
 from playwright.async_api import StorageState
 
 from harness.browser.checkpoint import Checkpoint
-from harness.browser.difference import page_differences, same, storage_differences
-from harness.browser.forms import Field, PageState
+from harness.browser.form_state import Field, PageState, page_differences, same, storage_differences
 
 PAGE = PageState("http://a.test/", "http://a.test", 200, (0, 0), {"step": "1"}, (Field("#qty", "text", False, "2"),))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.browser.driver import _report
+from harness.browser.process import _report
 
 
 class Loop:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from harness.browser.call_log import CallLog
-from harness.browser.element_failure import element_failure
-from harness.browser.facts import Facts
+from harness.browser.failures.classify import element_failure
+from harness.browser.failures.scene import CallLog, Facts
 from harness.recovery.catalog import Effect
 
 SCENE: Any = SimpleNamespace(

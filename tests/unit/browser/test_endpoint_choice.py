@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.endpoint_choice import Candidate, first_turn, order
+from harness.browser.endpoints import Candidate, first_turn, order
 
 FREE = Candidate()
 

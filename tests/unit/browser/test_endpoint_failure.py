@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.async_api import Error
 
-from harness.browser.endpoint_failure import DOWN, UNFIT, down, none_left, not_taken, refusal, unfit
+from harness.browser.endpoints import DOWN, UNFIT, down, none_left, not_taken, refusal, unfit
 
 URL = "ws://secret:word@browsers:3000/hidden"
 MISMATCH = f"""BrowserType.connect: WebSocket error: {URL} 428 Precondition Required

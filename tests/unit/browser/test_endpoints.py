@@ -14,9 +14,7 @@ from typing import Any, cast
 import pytest
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.endpoint import Endpoint, on_loopback, reason
-from harness.browser.endpoint_failure import DOWN, UNFIT, down, unfit
-from harness.browser.endpoints import Endpoints
+from harness.browser.endpoints import DOWN, UNFIT, Endpoint, Endpoints, down, on_loopback, reason, unfit
 from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience.breaker import Breaker, BreakerSettings
@@ -54,8 +52,8 @@ def test_the_executable_that_is_likely_there_comes_first(
     monkeypatch: pytest.MonkeyPatch, here: bool, has: list[str | None], asked: list[str | None]
 ) -> None:
     """Each launch of one that is not there costs the server two folders that Playwright never removes."""
-    monkeypatch.setattr("harness.browser.endpoint.serves_here", lambda port: here and port == 1001)
-    monkeypatch.setattr("harness.browser.endpoint.find", lambda *_: "/ours")
+    monkeypatch.setattr("harness.browser.endpoints.serves_here", lambda port: here and port == 1001)
+    monkeypatch.setattr("harness.browser.endpoints.find", lambda *_: "/ours")
     monkeypatch.delenv("HARNESS_BROWSER_EXECUTABLE", raising=False)
     endpoint, server = Endpoint(f"{ONE}/x", ONE, BrowserSettings()), Server(*has)
     front = SimpleNamespace(hosts={}, ports={}, spki="")

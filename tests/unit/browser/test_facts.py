@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.facts import Facts, facts_of, similar, without_text
+from harness.browser.failures.scene import Facts, facts_of, similar, without_text
 
 
 def test_similar_looks_at_the_last_simple_selector() -> None:

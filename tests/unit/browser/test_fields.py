@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.fields import Field
+from harness.browser.acts.fields import Field
 
 
 @pytest.mark.parametrize(

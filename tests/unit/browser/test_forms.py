@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from harness.browser.forms import Field, PageState, state_of_answer
-from harness.browser.storage import session_script, without_databases
+from harness.browser.context import session_script, without_databases
+from harness.browser.form_state import Field, PageState, state_of_answer
 
 
 def test_an_answer_is_a_page() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.browser.exchange import Exchange
 from harness.browser.flood import Kept
 from harness.browser.har import BODY_CHARACTERS, MOST_ENTRIES, Chapter, load, merged, of_exchanges, whole
+from harness.browser.page_events import Exchange
 
 
 def kept(*exchanges: Exchange, most: int = 10) -> Kept[Exchange]:

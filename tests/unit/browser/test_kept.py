@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.sabotage.kept import sent_to
+from harness.browser.faults import sent_to
 
 
 @pytest.mark.parametrize(

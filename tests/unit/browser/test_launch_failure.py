@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.launch_failure import check_display, last_words, why
+from harness.browser.executable import check_display, last_words, why
 from harness.recovery.failure import Failed
 
 LOG = """BrowserType.launch: Target page, context or browser has been closed

@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.browser.call_log import CallLog
-from harness.browser.liveness import (
+from harness.browser.failures.liveness import (
     DYING_SECONDS,
     ENDING_SECONDS,
     PROMPT,
@@ -19,7 +18,7 @@ from harness.browser.liveness import (
     performed,
     who_answers,
 )
-from harness.browser.scene import LOOK_SECONDS, OVERTIME, SHORTEST_LOOK, Scene
+from harness.browser.failures.scene import LOOK_SECONDS, OVERTIME, SHORTEST_LOOK, CallLog, Scene
 from harness.recovery.catalog import Effect
 from harness.resilience import Deadline
 from tests.unit.fakes import FakeClock
@@ -182,7 +181,7 @@ def test_a_machine_too_busy_to_tell_is_looked_at_once_more(
     answer: tuple[bool, bool],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harness.browser.liveness.SECOND_LOOK", SECOND)
+    monkeypatch.setattr("harness.browser.failures.liveness.SECOND_LOOK", SECOND)
     world = World(page_after=page_after, browser_after=browser_after)
     assert asyncio.run(who_answers(world.scene(until=Deadline(FIRST - OVERTIME)))) == answer
     assert world.looks == pytest.approx([FIRST, SECOND])

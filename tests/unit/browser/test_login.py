@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harness.browser.exchange import Exchange
-from harness.browser.login import Form, form_of, is_login, page_of, unsent, visited
+from harness.browser.failures.login import Form, form_of, is_login, page_of, unsent, visited
+from harness.browser.page_events import Exchange
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BARE = Form(1, False, "", False, ("user", "secret"), "", "", "Go on", "Welcome")

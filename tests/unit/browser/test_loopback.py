@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Error
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
-from harness.browser.loopback import sees_us
+from harness.browser.endpoints import sees_us
 
 
 class Elsewhere:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from harness.browser.neighbour import serves_here
+from harness.browser.endpoints import serves_here
 
 LISTEN = """
 import socket
@@ -41,6 +41,6 @@ def test_what_only_passes_on_to_one_is_none() -> None:
 
 
 def test_one_in_a_container_is_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.browser.neighbour.Path.samefile", lambda *_: False)
+    monkeypatch.setattr("harness.browser.endpoints.Path.samefile", lambda *_: False)
     with program("run-server") as port:
         assert not serves_here(port)

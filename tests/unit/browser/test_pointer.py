@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.pointer import act_to_the_end
+from harness.browser.acts.pointer import act_to_the_end
 
 PERFORMED = "Target page, context or browser has been closed\nCall log:\n  - performing click action\n"
 FOUND = "Target page, context or browser has been closed\nCall log:\n  - locator resolved to <b></b>\n"

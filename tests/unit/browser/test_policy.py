@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harness.browser.exchange import Exchange
-from harness.browser.policy import refused_hosts, strayed
-from harness.browser.watch import Line
+from harness.browser.failures.navigation import refused_hosts, strayed
+from harness.browser.page_events import Exchange, Line
 from harness.spec.names import Domains
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.api import Ask
+from harness.browser.acts.api import Ask
 from harness.spec.steps import Api
 
 HEADERS = {"Authorization": "Bearer x", "X-Who": "me"}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.browser.context import context_options
 from harness.browser.request import SessionRequest
-from harness.browser.tab import context_options
 from harness.model.settings import Recording, Tracing
 
 

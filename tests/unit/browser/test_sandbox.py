@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.browser.sandbox import no_sandbox_reason
+from harness.browser.executable import no_sandbox_reason
 
 
 def test_reasons(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.browser.scene import TEXT_LENGTH, seconds, shortened, wanted_text
+from harness.browser.failures.scene import TEXT_LENGTH, seconds, shortened, wanted_text
 from harness.spec.steps import Wait
 
 

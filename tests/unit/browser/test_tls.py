@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from harness.browser.certificate import ThrowAwayKey
-from harness.browser.tls import TlsFront
+from harness.browser.tls import ThrowAwayKey, TlsFront
 
 KEY = ThrowAwayKey.new()
 HOST = "shop.test"

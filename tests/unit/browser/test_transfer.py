@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.browser.transfer import confined, free_path
+from harness.browser.acts.files import confined, free_path
 from harness.recovery.failure import Failed
 
 FOLDER = Path("/nowhere/downloads")

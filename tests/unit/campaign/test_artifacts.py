@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.campaign.artifacts import missing_artifacts
-from harness.reporting.manifest import NAMES
+from harness.reporting.files import NAMES
 
 REPORT = {"task_id": "T", "error_type": "unknown", "timestamp": "2026-01-01T00:00:00Z", "step_index": 0}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.cli.cause_lines import document, lines
 from harness.cli.failed_tasks import FailedTasks
-from harness.triage import causes, troubles
+from harness.reporting.triage import causes, troubles
 from tests.unit.history.runs import execution, failed, nodeid, run
 
 

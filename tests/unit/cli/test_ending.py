@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli.main import app
-from harness.history import save_run
+from harness.reporting.history.writing import save_run
 from tests.unit.history.runs import run
 
 
@@ -62,7 +62,7 @@ def test_a_file_that_cannot_be_had_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     def refused(*_: object) -> None:
         raise PermissionError(13, "Permission denied", "/x/y")
 
-    monkeypatch.setattr("harness.history.recent_runs", refused)
+    monkeypatch.setattr("harness.reporting.history.reading.recent_runs", refused)
     code, found, _ = ended("history", "--json")
     assert (code, found["error"]) == (
         1,
@@ -84,7 +84,7 @@ def test_a_report_that_a_disk_does_not_take(monkeypatch: pytest.MonkeyPatch) -> 
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("harness.reporting.html.build_report", full)
+    monkeypatch.setattr("harness.reporting.allure.build.build_report", full)
     code, found, told = ended("report", "--json")
     words = "allure-report cannot be written: No space left on device; make room there, or name another with --output"
     assert (code, found["error"]["message"], found["error"]["file"], told) == (1, words, "allure-report", f"{words}\n")
@@ -95,7 +95,7 @@ def test_a_merge_that_a_disk_does_not_take(monkeypatch: pytest.MonkeyPatch, tmp_
         raise OSError(28, "No space left on device")
 
     save_run(tmp_path, run())
-    monkeypatch.setattr("harness.history.shards._made", full)
+    monkeypatch.setattr("harness.reporting.history.merging._made", full)
     code, found, _ = ended("merge", ".", "--json")
     assert (code, found["error"]["file"]) == (1, "merged")
     assert "nothing was merged: [Errno 28] No space left on device; make room" in found["error"]["message"]

@@ -14,10 +14,12 @@ from typer.testing import CliRunner, Result
 
 from harness.cli.history_tables import plain
 from harness.cli.main import app
-from harness.dashboard import Found, dashboard, page
-from harness.history import load_run, recent_runs, save_run
-from harness.history.process import Process
-from harness.history.writing import RunWriter
+from harness.reporting.dashboard.build import dashboard
+from harness.reporting.dashboard.evidence import Found
+from harness.reporting.dashboard.page import page
+from harness.reporting.history.reading import load_run, recent_runs
+from harness.reporting.history.record import Process
+from harness.reporting.history.writing import RunWriter, save_run
 from tests.unit.history.runs import execution, failed, nodeid, record, run, several
 
 RUN = CliRunner()
@@ -200,7 +202,7 @@ def test_what_others_wrote_does_not_steer_the_terminal() -> None:
 
 
 def test_the_command_starts_without_the_history() -> None:
-    code = "import sys, harness.cli.main; print('harness.history' in sys.modules)"
+    code = "import sys, harness.cli.main; print('harness.reporting.history' in sys.modules)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert found.stdout == "False\n"

@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli.main import app
-from harness.history import HISTORY, save_run
 from harness.model.settings import Settings, load_settings
+from harness.reporting.history.file import HISTORY
+from harness.reporting.history.writing import save_run
 from tests.unit.history.runs import execution, executions, failed, run, several
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from harness.cli.main import app
-from harness.history import load_run, save_run
+from harness.reporting.history.reading import load_run
+from harness.reporting.history.writing import save_run
 from tests.unit.cli.test_show import keep
 from tests.unit.history.runs import execution, executions, failed, run
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.cli.report import TOLD, _document, _lines
-from harness.reporting.html import Report
+from harness.reporting.allure.build import Report
 
 
 def built(*left_out: str) -> Report:

@@ -14,8 +14,8 @@ from harness.cli.chosen_failure import last_run, the_failure
 from harness.cli.failure_page import headline, line, page
 from harness.cli.kept import UnreadableReportError, earlier, latest, named, read_kept
 from harness.cli.main import app
-from harness.history import save_run
-from harness.reporting.history import LAST_RUN, write_last_run
+from harness.reporting.history.writing import save_run
+from harness.reporting.task_record import LAST_RUN, write_last_run
 from tests.unit.history.runs import run
 
 REPORT: dict[str, Any] = {

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from harness.dashboard import Found, dashboard, page
-from harness.history.record import RunRecord, RunSummary
+from harness.reporting.dashboard.build import dashboard
+from harness.reporting.dashboard.evidence import Found
+from harness.reporting.dashboard.page import page
+from harness.reporting.history.record import RunRecord, RunSummary
 from tests.unit.history.runs import HEALED, execution, failed, record, run, several
 
 HOSTILE = (

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.dashboard.causes import causes, grouped
-from harness.dashboard.evidence import Found
-from harness.dashboard.occurrences import NO_FAILURE, NO_RECORD, UNEXPECTED, since
-from harness.dashboard.view import Cause
-from harness.history.record import Execution, Happening, RunRecord, TaskPoint
-from harness.reporting.step_lines import AttemptLine, StepLine
+from harness.reporting.dashboard.causes import NO_FAILURE, NO_RECORD, UNEXPECTED, causes, grouped, since
+from harness.reporting.dashboard.evidence import Found
+from harness.reporting.dashboard.view import Cause
+from harness.reporting.history.record import Execution, Happening, RunRecord, TaskPoint
+from harness.reporting.task_record import AttemptLine, StepLine
 from tests.unit.history.runs import BEGAN, execution, failed, nodeid, record, run, skipped
 
 

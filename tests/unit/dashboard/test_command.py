@@ -11,7 +11,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from harness.cli.main import app
-from harness.history import save_run
+from harness.reporting.history.writing import save_run
 from tests.unit.history.runs import run, several
 
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from harness.dashboard.evidence import Shelf
-from harness.dashboard.making import dashboard
-from harness.dashboard.pictures import EACH, with_pictures
-from harness.reporting.inert import inert
+from harness.reporting.dashboard.build import dashboard
+from harness.reporting.dashboard.evidence import EACH, Shelf, with_pictures
+from harness.reporting.redact_files import inert
 from harness.reporting.task_record import TaskRecord
 from tests.unit.history.runs import execution, failed, run
 

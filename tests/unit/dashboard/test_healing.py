@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.dashboard.healing import flaky, healed
-from harness.history.record import Outcome, TaskPoint
+from harness.reporting.dashboard.causes import flaky, healed
+from harness.reporting.history.record import Outcome, TaskPoint
 from tests.unit.dashboard.pages import page_of
 from tests.unit.history.runs import BEGAN, CODES, HEALED, execution, failed, nodeid, record, run
 from tests.unit.spec.files import loaded

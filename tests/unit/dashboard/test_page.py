@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from harness.dashboard.plots import breakdown, durations, outcomes, recoveries
-from harness.dashboard.text import amount, duration, visible, with_code
-from harness.dashboard.view import Rate
+from harness.reporting.dashboard.page import breakdown, durations, outcomes, recoveries
+from harness.reporting.dashboard.timeline import amount, duration, visible, with_code
+from harness.reporting.dashboard.view import Rate
 from tests.unit.dashboard.pages import EVIL, hostile_run, page_of, trend
 from tests.unit.history.runs import execution, failed, many, record, run
 

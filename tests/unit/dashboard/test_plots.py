@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from harness.dashboard.plots import breakdown, durations, outcomes
+from harness.reporting.dashboard.page import breakdown, durations, outcomes
 from tests.unit.dashboard.pages import trend
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.dashboard.evidence import Found
-from harness.dashboard.making import dashboard
-from harness.dashboard.view import Dashboard
-from harness.history.record import Execution, Happening, RunRecord, RunSummary
+from harness.reporting.dashboard.build import dashboard
+from harness.reporting.dashboard.evidence import Found
+from harness.reporting.dashboard.view import Dashboard
+from harness.reporting.history.record import Execution, Happening, RunRecord, RunSummary
 from tests.unit.history.runs import BEGAN, execution, failed, many, record, run, skipped
 
 

@@ -10,7 +10,7 @@ import pytest
 from harness.engine import run_task
 from harness.model.record import TaskResult
 from harness.recovery.failure import Passed
-from harness.reporting.table import table
+from harness.reporting.console import table
 from tests.unit.fakes import Theatre
 
 CLICK = {"act": "click", "selector": "#a"}

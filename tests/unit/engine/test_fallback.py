@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.engine.scoring import metrics
+from harness.engine.result import metrics
 from harness.model.record import TaskResult
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed

@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from harness.faults.answers import NOISE, status_answer
-from harness.faults.gate import Gate, Site
+from harness.faults.network import Gate, Site
 from harness.spec.faults import Fault
 from tests.unit.faults.conftest import ManualClock, talk, until
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.compile import compile_plan
 from harness.faults import prepare
-from harness.faults.blame import blamed
+from harness.faults.network import blamed
 from harness.model.ports import Heal, Strike
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure

@@ -10,8 +10,8 @@ import socket
 import httpx2
 import pytest
 
-from harness.faults.gate import Gate, Site, Struck
-from harness.faults.stream import Stream
+from harness.faults.http import Stream
+from harness.faults.network import Gate, Site, Struck
 from harness.spec.faults import Empty, Hang, SocketFault
 from tests.unit.faults.conftest import FakeSite, ManualClock, refuses, site, talk, until
 

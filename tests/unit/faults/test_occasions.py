@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from harness.faults.occasions import Armed, Occasions, name_of, source_of
+from harness.faults.injector import Armed, Occasions, name_of, source_of
 from harness.spec.faults import Empty, Fault, Missing, RequestFault
 from harness.spec.steps import Step
 

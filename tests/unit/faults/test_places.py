@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.faults.places import Project, misplaced, misplaced_in_plan
+from harness.faults.checks import Project, misplaced, misplaced_in_plan
 from harness.model.settings import Settings
 from harness.pytest_plugin.faults import ODDITIES, check_plans
 from harness.spec.fault_plan import load_fault_plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults.resends import WITHIN, Resends
+from harness.faults.network import WITHIN, Resends
 from harness.spec.faults import Empty, Fault, Hang, Reset
 
 URLS = ("http://shop.local/a",)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.faults.response import AnswerHead
+from harness.faults.http import AnswerHead
 
 
 def parse(*lines: str) -> AnswerHead:

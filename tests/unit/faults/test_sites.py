@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.faults import SiteHands
-from harness.faults.stranger import Stranger
+from harness.faults.services import Stranger
 from harness.model.ports import Heal, Strike
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault

@@ -13,13 +13,15 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
+from harness.environment.channels import Channels
+from harness.environment.memory import MemoryStore
+from harness.environment.world import TaskWorld
 from harness.faults import StateHands
 from harness.model.plan import Plan
 from harness.model.ports import Heal, Strike
 from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
 from harness.spec.faults import Fault
-from harness.world import Channels, MemoryStore, TaskWorld
 from tests.unit.fakes import FakeClock, Theatre
 
 FAULT: TypeAdapter[Any] = TypeAdapter(Fault)
@@ -206,7 +208,7 @@ def test_a_file_that_cannot_be_locked(
 def test_a_database_that_others_keep_locked(
     stage: Stage, database: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.faults.database.PATIENCE", 0.1)
+    monkeypatch.setattr("harness.faults.state.PATIENCE", 0.1)
     database.execute("BEGIN EXCLUSIVE")
     with pytest.raises(Failed, match="database is locked"):
         asyncio.run(stage.strike(kind="database_locked", path="data/shop.db", seconds=1))

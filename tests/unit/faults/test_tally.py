@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.faults.tally import KEPT, Tally
+from harness.faults.injector import KEPT, Tally
 from harness.spec.faults import Empty
 
 

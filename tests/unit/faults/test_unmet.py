@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.faults.occasions import Occasions
-from harness.faults.unmet import why_unmet
+from harness.faults.injector import Occasions, why_unmet
 from harness.spec.faults import Fault
 
 FAULT: TypeAdapter[Any] = TypeAdapter(Fault)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from harness.history.record import Execution, Happening, Outcome, RunRecord
 from harness.recovery.catalog import row
-from harness.reporting.metrics import error_metrics
-from harness.reporting.step_lines import AttemptLine, StepLine
-from harness.reporting.task_record import TaskRecord
+from harness.reporting.history.record import Execution, Happening, Outcome, RunRecord
+from harness.reporting.task_record import AttemptLine, StepLine, TaskRecord, error_metrics
 
 BEGAN = datetime(2025, 11, 16, 9, tzinfo=UTC)
 CODES = (

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.history.around import happenings_of
+from harness.reporting.history.writing import happenings_of
+from harness.reporting.telemetry.log import EventLog, events_of
+from harness.reporting.telemetry.record import Record, StepDone, TaskDone, TelemetryEvent
 from harness.resilience.events import CircuitChanged, GaveUp, Retrying
-from harness.telemetry import StepDone, TaskDone
-from harness.telemetry.event_log import EventLog, events_of
-from harness.telemetry.record import Record, TelemetryEvent
 from tests.unit.history.runs import BEGAN
 
 

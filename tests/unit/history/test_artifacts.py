@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.history import load_run, save_run
-from harness.history.artifacts import kept_place
-from harness.history.record import Outcome
+from harness.reporting.history.reading import kept_place, load_run
+from harness.reporting.history.record import Outcome
+from harness.reporting.history.writing import save_run
 from tests.unit.history.runs import execution, failed, run
 
 RUN = run(parts=[]).run

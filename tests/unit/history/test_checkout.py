@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.history.checkout import Checkout, checkout_of
+from harness.reporting.history.record import Checkout, checkout_of
 
 COMMIT, OTHER = "66beb88d9b0c1f1f5a9f3e1f0b6f2d3c4a5b6c7d", "15491bf0000000000000000000000000000000ff"
 

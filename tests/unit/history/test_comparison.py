@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.history import HistoryError, compare, compared, save_run
-from harness.history.durations import usual
-from harness.history.flakiness import flaky_tasks, passed_last, rate_of
-from harness.history.record import Execution, Outcome, RunRecord, TaskPoint
+from harness.reporting.history.comparison import compare, flaky_tasks, passed_last, rate_of, usual
+from harness.reporting.history.file import HistoryError
+from harness.reporting.history.reading import compared
+from harness.reporting.history.record import Execution, Outcome, RunRecord, TaskPoint
+from harness.reporting.history.writing import save_run
 from tests.unit.history.runs import BEGAN, execution, executions, failed, nodeid, record, run, several, skipped
 from tests.unit.history.test_store import runs
 

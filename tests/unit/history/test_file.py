@@ -8,9 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.history import HISTORY, HistoryError, load_run, recent_runs, save_run
-from harness.history.file import BrokenFileError, open_writing, place_of, put_aside, reading
-from harness.history.schema import APPLICATION, SCHEMA
+from harness.reporting.history.file import (
+    APPLICATION,
+    HISTORY,
+    SCHEMA,
+    BrokenFileError,
+    HistoryError,
+    open_writing,
+    place_of,
+    put_aside,
+    reading,
+)
+from harness.reporting.history.reading import load_run, recent_runs
+from harness.reporting.history.writing import save_run
 from tests.unit.history.runs import run
 
 
@@ -162,6 +172,6 @@ def test_a_disk_that_is_full_while_the_file_is_looked_at_is_what_is_said(
         database.execute("ROLLBACK")
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("harness.history.file._known", full)
+    monkeypatch.setattr("harness.reporting.history.file._known", full)
     with pytest.raises(HistoryError, match="database or disk is full"):
         save_run(root, run())

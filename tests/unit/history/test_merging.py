@@ -7,8 +7,8 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.history.merging import identity_of, merged, merged_executions
-from harness.history.record import Execution
+from harness.reporting.history.merging import identity_of, merged, merged_executions
+from harness.reporting.history.record import Execution
 from tests.unit.history.runs import BEGAN, execution, executions, failed, happenings, nodeid, record, run, skipped
 from tests.unit.history.test_store import parts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.history.parts import missing_parts
+from harness.reporting.history.record import missing_parts
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.history import recent_runs, save_run
-from harness.history.file import open_writing, place_of
-from harness.history.statements import prune
+from harness.reporting.history.file import open_writing, place_of
+from harness.reporting.history.reading import recent_runs
+from harness.reporting.history.rows import prune
+from harness.reporting.history.writing import save_run
 from tests.unit.history.runs import run
 
 

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from harness.cli.project import project_of
-from harness.history import HISTORY, HistoryError, load_run, recent_runs, save_run
-from harness.history.record import RunRecord
-from harness.history.shards import put_together, shard_of
-from harness.reporting.history import load_last_run
+from harness.reporting.history.file import HISTORY, HistoryError
+from harness.reporting.history.merging import put_together, shard_of
+from harness.reporting.history.reading import load_run, recent_runs
+from harness.reporting.history.record import RunRecord
+from harness.reporting.history.writing import save_run
+from harness.reporting.task_record import load_last_run
 from tests.unit.history.runs import execution, failed, record, run
 
 

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.history import HISTORY, HistoryError, load_run, recent_runs, save_run, task_points
-from harness.history.record import Ending, Execution, Happening, Outcome, RunRecord
-from harness.history.writing import drop_old_runs
 from harness.recovery.catalog import Family
-from harness.reporting.step_lines import AttemptLine, StepLine
-from harness.reporting.task_record import TaskRecord
+from harness.reporting.history.file import HISTORY, HistoryError
+from harness.reporting.history.reading import load_run, recent_runs, task_points
+from harness.reporting.history.record import Ending, Execution, Happening, Outcome, RunRecord
+from harness.reporting.history.writing import drop_old_runs, save_run
+from harness.reporting.task_record import AttemptLine, StepLine, TaskRecord
 from tests.unit.history.runs import BEGAN, execution, executions, failed, many, nodeid, record, run, several
 
 text = st.text(max_size=20)

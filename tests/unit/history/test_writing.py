@@ -17,12 +17,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.history import HISTORY, HistoryError, load_run, recent_runs
-from harness.history.file import open_writing
-from harness.history.process import Process
-from harness.history.record import RunRecord
-from harness.history.unwritten import keep_beside
-from harness.history.writing import RunWriter
+from harness.reporting.history.file import HISTORY, HistoryError, open_writing
+from harness.reporting.history.reading import load_run, recent_runs
+from harness.reporting.history.record import Process, RunRecord
+from harness.reporting.history.writing import RunWriter, keep_beside
 from harness.resilience import SystemClock
 from tests.unit.history.runs import execution, executions, failed, many, record, run
 
@@ -84,8 +82,8 @@ def test_what_another_process_does_not_let_in_until_the_end_is_taken_in_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
 ) -> None:
     for name in ("PATIENCE", "QUICK", "FINAL"):
-        monkeypatch.setattr(f"harness.history.writing.{name}", 0.05)
-    monkeypatch.setattr("harness.history.unwritten._PATIENCE", 0.05)
+        monkeypatch.setattr(f"harness.reporting.history.writing.{name}", 0.05)
+    monkeypatch.setattr("harness.reporting.history.writing._PATIENCE", 0.05)
     parts = [
         execution(record("T-1")),
         execution(failed("T-2", "STEP_TIMEOUT")),

@@ -14,10 +14,9 @@ from harness.model.settings import Settings
 from harness.pytest_plugin import telemetry
 from harness.pytest_plugin.event_sinks import AllureEvents, printable, shown
 from harness.pytest_plugin.telemetry import check_extras
+from harness.reporting.telemetry.record import TaskDone, TelemetryEvent
 from harness.resilience.events import CircuitChanged, GaveUp, Retrying, ServiceChanged, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
-from harness.telemetry import TaskDone
-from harness.telemetry.record import TelemetryEvent
 from tests.unit.telemetry.stage import record
 
 QUICK = Retrying("open", 1, 3, 1.0, "refused")

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.history.record import Execution
 from harness.pytest_plugin.executions import Executions
+from harness.reporting.history.record import Execution
 from harness.reporting.task_record import TaskRecord
 from tests.unit.history.runs import BEGAN, failed, nodeid, record
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.pytest_plugin.plans import header_lines, idle_lines, reach_lines
 from harness.pytest_plugin.xdist import tasks_of
+from harness.reporting.summary import header_lines, idle_lines, reach_lines
 from harness.spec.fault_plan import load_fault_plan
 from harness.spec.task import TaskSpec
 from tests.unit.spec.files import task, write

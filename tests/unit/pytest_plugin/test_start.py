@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-LATER = ("playwright", "harness.browser", "harness.engine", "harness.triage", "harness.wiring")
+LATER = ("playwright", "harness.browser", "harness.engine", "harness.reporting.triage", "harness.wiring")
 
 
 @pytest.fixture(scope="module")

@@ -21,9 +21,8 @@ from harness.pytest_plugin.telemetry import METRICS, PROMETHEUS, RunTelemetry
 from harness.reporting.progress import Progress
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import task_record
+from harness.reporting.telemetry.log import LOGGER, EventLog, events_of
 from harness.resilience.events import Retrying, Waiting
-from harness.telemetry.event_log import EventLog, events_of
-from harness.telemetry.levels import LOGGER
 from tests.unit.reporting import sample
 from tests.unit.telemetry.stage import record
 

@@ -17,7 +17,7 @@ from harness.criteria.syntax import Compare, Condition, Literal, Read, Test
 from harness.regrade.grading import Grade, grade
 from harness.regrade.page_file import recorded_page
 from harness.regrade.sources import RecordedSources
-from harness.reporting.addresses import MARK
+from harness.reporting.redaction import MARK
 from harness.resilience import Deadline
 from tests.unit.criteria.trees import Hand, joined
 from tests.unit.fakes import FakeClock

@@ -11,7 +11,7 @@ from harness.criteria import parse
 from harness.regrade.grading import Grade, grade
 from harness.regrade.page_file import DEEPEST, MOST_NODES, recorded_page
 from harness.regrade.sources import RecordedSources
-from harness.reporting.addresses import MARK
+from harness.reporting.redaction import MARK
 
 HTML = [-1, "html", {}, {}]
 

@@ -15,9 +15,8 @@ from harness.regrade.folders import evidence_folders
 from harness.regrade.page import RecordedPage
 from harness.regrade.recorded import recorded
 from harness.regrade.tasks import NamedTasks, OwnTasks
-from harness.reporting.addresses import MARK
 from harness.reporting.passing import EVIDENCE, PassedEvidence
-from harness.reporting.redaction import Redactor
+from harness.reporting.redaction import MARK, Redactor
 from tests.unit.reporting import sample
 
 PAGE = {

@@ -15,7 +15,7 @@ from harness.regrade.recorded import Recorded
 from harness.regrade.score import score_again
 from harness.regrade.sources import RecordedSources
 from harness.regrade.verdict import Ends, standing
-from harness.reporting.addresses import MARK
+from harness.reporting.redaction import MARK
 from harness.spec.loaded import Loaded
 from harness.spec.source import Origin
 from harness.spec.task import Expect, TaskSpec

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.model.settings import Settings
-from harness.reporting.addresses import MARK, QUERY_NAMES, is_secret_query, redact_addresses
-from harness.reporting.redaction import Redactor
+from harness.reporting.redaction import MARK, QUERY_NAMES, Redactor, is_secret_query, redact_addresses
 
 SECRET = "s3cr3t-Value.of~this_run"
 URL = f"https://shop.local/cb?state=1&code={SECRET}&x=2#id_token={SECRET}&y=3"

@@ -14,8 +14,8 @@ import pytest
 from harness.model.record import MetFault
 from harness.recovery.catalog import CATALOG
 from harness.recovery.failure import Failure
-from harness.reporting.allure_files import allurerc, categories, environment_properties, executor_of, write_allure_files
-from harness.reporting.categories import GROUPS, group, grouped_codes
+from harness.reporting.allure.categories import GROUPS, group, grouped_codes
+from harness.reporting.allure.files import allurerc, categories, environment_properties, executor_of, write_allure_files
 from harness.reporting.console import headline
 from harness.spec.faults import BrowserKill
 from tests.unit.reporting import sample

@@ -8,7 +8,7 @@ import pytest
 from allure_commons import model2
 from allure_pytest import utils
 
-from harness.reporting.allure_identity import finish_identity, name_test
+from harness.reporting.allure.sink import finish_identity, name_test
 from harness.spec.task import TaskSpec
 
 

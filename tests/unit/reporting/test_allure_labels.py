@@ -8,7 +8,7 @@ import allure_commons
 import pytest
 from allure_pytest.helper import AllureTestHelper, AllureTitleHelper
 
-from harness.reporting.allure_labels import entitle, label_pairs, labels, site_of, title
+from harness.reporting.allure.labels import entitle, label_pairs, labels, site_of, title
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 from harness.spec.task import TaskSpec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.reporting.allure_links import source_url
+from harness.reporting.allure.categories import source_url
 
 
 def test_github(tmp_path: Path) -> None:

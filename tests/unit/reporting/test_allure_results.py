@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.reporting.allure_files import write_allure_files
-from harness.reporting.allure_results import read_results, used_files
+from harness.reporting.allure.files import write_allure_files
+from harness.reporting.allure.results import read_results, used_files
 
 BEGAN = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

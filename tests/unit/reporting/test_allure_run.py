@@ -8,7 +8,7 @@ import allure_commons
 import pytest
 from allure_commons.model2 import TestResult as Result
 
-from harness.reporting.allure_run import RunLabel, began_of, run_of, without_run
+from harness.reporting.allure.labels import RunLabel, began_of, run_of, without_run
 
 RUN = "20260501T120000-77"
 

@@ -17,10 +17,9 @@ from allure_commons.utils import md5
 from harness.model.record import MetFault, StepRecord
 from harness.recovery import Retry
 from harness.recovery.failure import Failure, Passed
-from harness.reporting.addresses import MARK
-from harness.reporting.allure_sink import AllureSink, running_test
-from harness.reporting.artifacts import DirectoryArchive
-from harness.reporting.redaction import Redactor
+from harness.reporting.allure.sink import AllureSink, running_test
+from harness.reporting.archive import DirectoryArchive
+from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import BrowserKill, Dns
 from tests.unit.reporting import sample
 from tests.unit.reporting.test_artifacts import evidence, keep

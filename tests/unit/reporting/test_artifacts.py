@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from harness.model.plan import Plan
 from harness.model.ports import ConsoleLine, Evidence, Item, Snapshot
 from harness.model.record import TaskResult
-from harness.reporting.artifacts import DirectoryArchive
-from harness.reporting.manifest import NAMES
+from harness.reporting.archive import DirectoryArchive
+from harness.reporting.files import NAMES
 from harness.reporting.redaction import Redactor
 from tests.unit.reporting import sample
 from tests.unit.reporting.test_har import har

@@ -7,9 +7,8 @@ import io
 from dataclasses import replace
 
 from harness.model.record import Score, ScorePart
-from harness.reporting.addresses import MARK
 from harness.reporting.attachments import on_test
-from harness.reporting.redaction import Redactor
+from harness.reporting.redaction import MARK, Redactor
 from tests.unit.reporting import sample
 
 SECRET = 'say "friend", enter'

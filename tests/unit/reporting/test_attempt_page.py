@@ -8,9 +8,8 @@ from dataclasses import replace
 from harness.model.record import MetFault, Rewound, StepRecord
 from harness.recovery import Retry
 from harness.recovery.failure import Failure, Passed
-from harness.reporting.addresses import MARK
-from harness.reporting.attempt_page import Bar, attempt_lines, attempt_page
-from harness.reporting.redaction import Redactor
+from harness.reporting.attachments import Bar, attempt_lines, attempt_page
+from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import BrowserKill
 from tests.unit.reporting import sample
 

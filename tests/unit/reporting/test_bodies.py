@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 import json
 
-from harness.reporting.addresses import MARK
-from harness.reporting.bodies import redact_base64, redact_body, redact_bytes
-from harness.reporting.redaction import Redactor
+from harness.reporting.redact_files import redact_base64, redact_body, redact_bytes
+from harness.reporting.redaction import MARK, Redactor
 
 NONE = Redactor()
 

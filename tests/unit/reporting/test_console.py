@@ -16,9 +16,8 @@ from harness.model.record import MetFault, Rewound, StepRecord, Warning_
 from harness.model.report import Context
 from harness.recovery import Retry
 from harness.recovery.failure import Assertion, Failure
-from harness.reporting.addresses import MARK
 from harness.reporting.console import brief, failure_text, folded, headline
-from harness.reporting.redaction import Redactor
+from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import Covered, Hang, Refuse
 from tests.unit.reporting import sample
 

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from harness.criteria import difference
 from harness.criteria.check import shown
-from harness.reporting.addresses import MARK
-from harness.reporting.redaction import Redactor
-from harness.reporting.table import shortened
+from harness.reporting.console import shortened
+from harness.reporting.redaction import MARK, Redactor
 
 LONG = "sk-" + "A1b2C3d4E5" * 32
 SPACED = "correct horse-battery staple of the seventh floor"

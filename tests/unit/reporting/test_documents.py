@@ -10,8 +10,8 @@ import pytest
 
 from harness.cli.kept import UnreadableReportError, read_kept
 from harness.pytest_plugin.terminal import refused
-from harness.reporting.chosen_results import written_run
-from harness.reporting.documents import read_json, read_regular, write_text
+from harness.reporting.allure.results import written_run
+from harness.reporting.files import read_json, read_regular, write_text
 
 
 @pytest.mark.parametrize("read", [read_json, read_regular])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.model.settings import Settings
-from harness.reporting.folders import unusable_folders
+from harness.reporting.archive import unusable_folders
 from harness.wiring import SyncHarness
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.reporting.addresses import MARK
-from harness.reporting.har import redact_har
-from harness.reporting.redaction import Redactor
+from harness.reporting.redact_files import redact_har
+from harness.reporting.redaction import MARK, Redactor
 
 SECRETS = ("Bearer zzz", "sid=abc", "sid-value", "hunter2", "tok-99", "qqq-url", "frame-pw")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from harness.reporting.har_page import MOST, har_page, requests_of
+from harness.reporting.attachments import MOST_REQUESTS, har_page, requests_of
 
 
 def entry(url: str, status: int = 200, at: str = "2026-05-01T12:00:00.000Z", **response: Any) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_nothing_is_made_of_nothing() -> None:
 
 
 def test_a_very_long_har_is_cut_and_says_so() -> None:
-    page = har_page(har(*(entry(f"http://x/{n}") for n in range(MOST + 5)), entry("http://x/bad", 404)))
-    assert len(rows(page)) == MOST
+    page = har_page(har(*(entry(f"http://x/{n}") for n in range(MOST_REQUESTS + 5)), entry("http://x/bad", 404)))
+    assert len(rows(page)) == MOST_REQUESTS
     assert rows(page)[0][2] == "http://x/bad"
-    assert f"{MOST + 6} requests, the first {MOST} of them shown; 1 failed" in (page or "")
+    assert f"{MOST_REQUESTS + 6} requests, the first {MOST_REQUESTS} of them shown; 1 failed" in (page or "")

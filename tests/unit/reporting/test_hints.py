@@ -11,8 +11,7 @@ import pytest
 from harness.model.diagnosis import LOOKED_ONCE
 from harness.recovery.catalog import CATALOG, Family
 from harness.recovery.failure import Assertion, Failure
-from harness.reporting.console import brief, failure_text
-from harness.reporting.hints import fitting_hint
+from harness.reporting.console import brief, failure_text, fitting_hint
 from tests.unit.reporting import sample
 
 SELECTOR = "Compare the selector with dom_snapshot.html"

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.reporting.history import load_last_run, write_last_run
-from harness.reporting.task_record import task_record
+from harness.reporting.task_record import load_last_run, task_record, write_last_run
 from tests.unit.reporting import sample
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.reporting import html
+from harness.reporting.allure import build as html
+from harness.reporting.allure.build import Allure, ReportError, Wanted, build_report
+from harness.reporting.allure.serve import HERE_SCRIPT, viewer_folder
 from harness.reporting.attachments import TRACE
-from harness.reporting.history import LAST_RUN, write_last_run
-from harness.reporting.html import Wanted, build_report
-from harness.reporting.npm import Allure, ReportError
-from harness.reporting.trace_viewer import HERE_SCRIPT, viewer_folder
+from harness.reporting.task_record import LAST_RUN, write_last_run
 from tests.unit.reporting.test_allure_results import result, run_id
 from tests.unit.reporting.test_npm import program
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.reporting.addresses import MARK
-from harness.reporting.inert import POLICY, inert
+from harness.reporting.redact_files import POLICY, inert
+from harness.reporting.redaction import MARK
 
 HARMFUL = [
     "<script>alert(1)</script>",

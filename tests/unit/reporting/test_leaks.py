@@ -17,20 +17,20 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, unquote_plus
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from harness.browser.scene import shortened as scene_shortened
+from harness.browser.failures.scene import shortened as scene_shortened
 from harness.criteria import difference
 from harness.criteria.check import shown
+from harness.environment.world import Difference
 from harness.model.plan import Plan
 from harness.model.ports import Evidence, Item, Snapshot
 from harness.model.record import Score, ScorePart, TaskResult
 from harness.recovery.failure import Assertion, Failure
-from harness.reporting.allure_steps import step_results
-from harness.reporting.artifacts import DirectoryArchive
+from harness.reporting.allure.sink import step_results
+from harness.reporting.archive import DirectoryArchive
 from harness.reporting.attachments import on_failing_step, on_test
 from harness.reporting.console import brief, failure_text, headline
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import task_record
-from harness.world.differences import Difference
 from tests.unit.reporting import sample
 from tests.unit.reporting.test_har import har
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from harness.recovery.catalog import Family
-from harness.reporting.metrics import error_metrics
-from harness.reporting.task_record import TaskRecord
+from harness.reporting.task_record import TaskRecord, error_metrics
 
 
 def failed(error_type: str, family: Family, **more: object) -> TaskRecord:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.reporting import npm
-from harness.reporting.npm import Allure, Major, ReportError, find_allure, install
+from harness.reporting.allure import build as npm
+from harness.reporting.allure.build import Allure, Major, ReportError, find_allure, install
 
 BIN_2 = "node_modules/allure-commandline/dist/bin/allure"
 

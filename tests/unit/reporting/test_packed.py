@@ -9,11 +9,9 @@ import zlib
 
 import pytest
 
-from harness.reporting import packed
-from harness.reporting.addresses import MARK
-from harness.reporting.bodies import redact_bytes
-from harness.reporting.packed import DEPTH, LEFT_OUT, redact_packed
-from harness.reporting.redaction import Redactor
+from harness.reporting import redaction as packed
+from harness.reporting.redact_files import redact_bytes
+from harness.reporting.redaction import DEPTH, LEFT_OUT, MARK, Redactor, redact_packed
 
 SECRET = b"hunter2-secret"
 REDACTOR = Redactor([SECRET.decode()])

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.reporting.addresses import MARK
-from harness.reporting.redaction import Redactor, masked_step
+from harness.reporting.redaction import MARK, Redactor, masked_step
 
 LETTERS = st.text(st.characters(codec="utf-8", exclude_characters="[]redact"), min_size=4, max_size=20)
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.reporting.npm import ReportError
-from harness.reporting.report_folder import MARK, check_output, replaced
+from harness.reporting.allure.build import MARK, ReportError, check_output, replaced
 
 
 def filled(folder: Path, *names: str) -> Path:

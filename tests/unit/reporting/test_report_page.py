@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from harness.reporting.report_page import finish_report, guarded
+from harness.reporting.allure.build import finish_report, guarded
 
 LOCAL = 'new URL("trace-viewer/index.html",location.href.split("#")[0]).href'
 

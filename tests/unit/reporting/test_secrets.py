@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.reporting.secrets import is_secret_name, spellings
+from harness.reporting.redaction import is_secret_name, spellings
 
 
 @pytest.mark.parametrize(

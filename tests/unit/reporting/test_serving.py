@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.reporting.serving import SANDBOX, is_untrusted, report_server, serve_folder
+from harness.reporting.allure.serve import SANDBOX, is_untrusted, report_server, serve_folder
 
 
 @pytest.fixture

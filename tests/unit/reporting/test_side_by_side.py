@@ -5,8 +5,8 @@ from __future__ import annotations
 import html
 from html.parser import HTMLParser
 
-from harness.reporting.inert import inert
-from harness.reporting.side_by_side import LARGEST_PAGE, LARGEST_PICTURE, side_by_side
+from harness.reporting.attachments import LARGEST_PAGE, LARGEST_PICTURE, side_by_side
+from harness.reporting.redact_files import inert
 
 PAGE = (
     "<html><head><title>Shop</title><style>body, .a{color:red}</style></head><body class=x><h1>Shop</h1></body></html>"

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.reporting.allure_results import read_results
+from harness.reporting.allure.results import flaky_tests, read_results, stage, trace_files
 from harness.reporting.attachments import TRACE
-from harness.reporting.staging import flaky_tests, stage, trace_files
 from tests.unit.reporting.test_allure_results import result
 
 

@@ -9,7 +9,7 @@ from harness.model.record import Answer, MetFault, StepRecord
 from harness.recovery import Retry, Substitute
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure, Passed
-from harness.reporting.addresses import MARK
+from harness.reporting.redaction import MARK
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.spec.faults import PageCrash
 from tests.unit.reporting import sample

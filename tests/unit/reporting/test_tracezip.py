@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.reporting.addresses import MARK
-from harness.reporting.redaction import Redactor
-from harness.reporting.tracezip import redact_trace
+from harness.reporting.redact_files import redact_trace
+from harness.reporting.redaction import MARK, Redactor
 
 EVENTS: list[dict[str, Any]] = [
     {"type": "context-options", "options": {"httpCredentials": {"username": "ann", "password": "basic-pw"}}},

@@ -5,7 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.reporting.trends import KEPT, earlier_points, keep_history, keep_points, lend_history, run_of
+from harness.reporting.allure.results import (
+    KEPT,
+    earlier_points,
+    keep_history,
+    keep_points,
+    lend_history,
+    run_of_starts,
+)
 
 
 def point(start: int, test: str = "tasks.b1#B1") -> str:
@@ -84,5 +91,5 @@ def test_a_report_without_history_leaves_what_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_run_is_named_by_its_tests() -> None:
-    assert run_of(frozenset({("a", 5), ("b", 7)})) == "5-7-2"
-    assert run_of(frozenset()) == "0-0-0"
+    assert run_of_starts(frozenset({("a", 5), ("b", 7)})) == "5-7-2"
+    assert run_of_starts(frozenset()) == "0-0-0"

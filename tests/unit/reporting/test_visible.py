@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.reporting.visible import printable, visible
+from harness.reporting.files import printable, visible
 
 
 def test_control_characters_become_blanks_and_lines_stay() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.reporting.telemetry.metrics import Meter, ResilienceMetrics
 from harness.resilience.events import (
     CircuitChanged,
     Degraded,
@@ -15,7 +16,6 @@ from harness.resilience.events import (
     Retrying,
     ServiceChanged,
 )
-from harness.resilience.metrics import Meter, ResilienceMetrics
 
 
 def retry(number: int, name: str = "call") -> Retrying:

@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 import pytest
 
+from harness.environment.services import Services
 from harness.model.service_settings import ServiceSettings
 from harness.resilience import SystemClock
-from harness.services import Services
 
 PROGRAM = Path(__file__).with_name("program.py")
 

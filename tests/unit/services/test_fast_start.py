@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from harness.environment.health import PROBE_TIMEOUT
+from harness.environment.services import Services
 from harness.model.service_settings import ServiceSettings
 from harness.recovery.failure import Failed
-from harness.services import Services
-from harness.services.health import PROBE_TIMEOUT
 from tests.unit.services.conftest import PROGRAM, eventually, listens, play, programs, reborn, settings, site
 
 Make = Callable[..., Services]

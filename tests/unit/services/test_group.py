@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from harness.services.group import gone, members, runs, signal_all
+from harness.environment.process import gone, members, runs, signal_all
 from tests.unit.fakes import FakeClock
 from tests.unit.services.conftest import eventually
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from harness.services.health import Answer, Endpoint, Health, client, probe
+from harness.environment.health import Answer, Endpoint, Health, client, probe
 from tests.unit.services.conftest import settings
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from harness.environment.services import Services
 from harness.model.service_settings import ServiceSettings
 from harness.recovery.failure import Failed
-from harness.services import Services
 from tests.unit.services.conftest import PROGRAM, listens, play
 
 Make = Callable[..., Services]

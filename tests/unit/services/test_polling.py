@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from harness.environment import process as child
+from harness.environment.services import Services
+from harness.environment.supervision import STANDARD, Polling, Pulse
 from harness.resilience.events import ResilienceEvent, ServiceChanged
-from harness.services import Services, child
-from harness.services.polling import STANDARD, Polling, Pulse
 from tests.unit.services.conftest import (
     PROGRAM,
     alive,

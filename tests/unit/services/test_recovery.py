@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from harness.environment.ownership import Ownership
+from harness.environment.process import Identity
+from harness.environment.services import Services
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.events import ResilienceEvent, ServiceChanged
-from harness.services import Services
-from harness.services.identity import Identity
-from harness.services.ownership import Ownership
 from tests.unit.services.conftest import (
     comes,
     listens,

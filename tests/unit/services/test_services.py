@@ -12,9 +12,9 @@ from typing import Any
 import psutil
 import pytest
 
+from harness.environment.services import Services
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import SystemClock
-from harness.services import Services
 from tests.unit.services.conftest import PROGRAM, alive, eventually, listens, programs, settings
 
 Make = Callable[..., Services]

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from harness.environment.ownership import WAYS, State, Status
+from harness.environment.services import Services
 from harness.recovery.failure import Failed
 from harness.resilience.events import InvariantBroken, ResilienceEvent, ServiceChanged
-from harness.services import Services
-from harness.services.states import WAYS, State, Status
 from tests.unit.fakes import FakeClock
 from tests.unit.services.conftest import PROGRAM, comes, eventually, listens, play, reborn, settings, site
 

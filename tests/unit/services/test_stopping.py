@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
+from harness.environment.health import Answer, Endpoint, Health, client, probe
+from harness.environment.services import Services
 from harness.recovery.failure import Failed
-from harness.services import Services
-from harness.services.health import Answer, Endpoint, Health, client, probe
 from tests.unit.services.conftest import eventually, programs, settings
 
 Make = Callable[..., Services]

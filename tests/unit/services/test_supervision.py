@@ -14,8 +14,8 @@ from typing import Any
 import psutil
 import pytest
 
+from harness.environment.services import Services
 from harness.recovery.failure import Failed
-from harness.services import Services
 from tests.unit.services.conftest import (
     PROGRAM,
     comes,
@@ -184,7 +184,7 @@ import asyncio, sys
 from pathlib import Path
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
-from harness.services import Services
+from harness.environment.services import Services
 from harness.model.service_settings import ServiceSettings
 
 program, port, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
+from harness.environment import service as turn
+from harness.environment.ownership import Ownership, State
+from harness.environment.service import Diagnosis, Turn
+from harness.environment.services import Services
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
-from harness.services import Services, turn
-from harness.services.diagnosis import Diagnosis
-from harness.services.ownership import Ownership
-from harness.services.states import State
-from harness.services.turn import Turn
 from tests.unit.services.conftest import PROGRAM, comes, listens, settings, sites
 
 Make = Callable[..., Services]
@@ -24,7 +23,7 @@ RACER = """
 import asyncio, json, sys
 from pathlib import Path
 from harness.resilience import SystemClock
-from harness.services import Services
+from harness.environment.services import Services
 from harness.model.service_settings import ServiceSettings
 
 program, port, folder = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])

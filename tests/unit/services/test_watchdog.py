@@ -16,7 +16,7 @@ HARNESS = """
 import asyncio, os, sys
 from pathlib import Path
 from harness.resilience import SystemClock
-from harness.services import Services
+from harness.environment.services import Services
 from harness.model.service_settings import ServiceSettings
 
 port, folder, mode, end = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], sys.argv[4]

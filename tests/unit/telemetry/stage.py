@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.record import Record
+from harness.reporting.telemetry.stream import Telemetry
 from harness.resilience.events import ResilienceEvent
-from harness.telemetry import Record, Telemetry
 from tests.unit.fakes import START, FakeClock
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.pytest_plugin.event_sinks import shown
+from harness.reporting.telemetry.metrics import Tally
+from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience.connection import Invariants
 from harness.resilience.events import CircuitChanged, InvariantBroken, ResilienceEvent
-from harness.telemetry import Tally, in_task, of_all_tasks
 from tests.unit.reporting import sample
 from tests.unit.telemetry.stage import Stage, record
 
@@ -58,7 +59,7 @@ def test_what_is_there_at_so_many_looks_in_a_row_is_told() -> None:
 
 
 def test_each_rule_has_words_of_its_own() -> None:
+    from harness.reporting.telemetry.record import INCONSISTENT
     from harness.resilience.connection import EXCLUSIONS
-    from harness.telemetry.wording import INCONSISTENT
 
     assert list(INCONSISTENT) == [each.text for each in EXCLUSIONS]

@@ -21,6 +21,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from harness.model.events import AttemptEnded, TaskEnded, TaskStarted
 from harness.model.settings import LogProfile
 from harness.recovery.failure import Failure
+from harness.reporting.telemetry.exporters import Spans, exposition
+from harness.reporting.telemetry.log import KEPT, LOGGER, EventLog, LogSink, Tail, begin, events_of, level_name
+from harness.reporting.telemetry.metrics import ResilienceMetrics, Tally
+from harness.reporting.telemetry.record import EVENTS, StepDone, TaskDone, TelemetryEvent, describe, read
 from harness.resilience.events import (
     CircuitChanged,
     Degraded,
@@ -34,15 +38,7 @@ from harness.resilience.events import (
     SlotAwaited,
     Waiting,
 )
-from harness.resilience.metrics import ResilienceMetrics
 from harness.resilience.thresholds import ThresholdCrossed
-from harness.telemetry import StepDone, Tally, TaskDone
-from harness.telemetry.event_log import KEPT, EventLog, Tail, begin, events_of
-from harness.telemetry.exposition import exposition
-from harness.telemetry.levels import LOGGER, LogSink, level_name
-from harness.telemetry.record import EVENTS, TelemetryEvent, read
-from harness.telemetry.spans import Spans
-from harness.telemetry.wording import describe
 from tests.unit.fakes import START
 from tests.unit.reporting import sample
 from tests.unit.telemetry.stage import Stage, record

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from harness.injection import fault_of
+from harness.faults.python import fault_of
 from harness.model.events import TaskEnded, TaskStarted
-from harness.reporting.addresses import MARK
+from harness.reporting.redaction import MARK
+from harness.reporting.telemetry.record import Record
+from harness.reporting.telemetry.stream import in_task
 from harness.resilience.events import CircuitChanged, InvariantBroken, Retrying, ServiceChanged
 from harness.resilience.thresholds import ThresholdCrossed
-from harness.telemetry import Record, in_task
 from tests.unit.fakes import START
 from tests.unit.reporting import sample
 from tests.unit.telemetry.stage import Stage

@@ -6,16 +6,15 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from harness.engine.proposal import INVALID_IN_A_ROW
+from harness.engine.agent import INVALID_IN_A_ROW
 from harness.model.events import AttemptEnded, Event, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan
 from harness.model.record import StepRecord, TaskResult, Warning_
 from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Rulebook, Skip, Substitute, Trust
 from harness.recovery.failure import Failure
+from harness.reporting.telemetry.record import StepDone, TaskDone
+from harness.reporting.telemetry.stream import PROPOSALS, Translator, origin
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, Waiting
-from harness.telemetry.categories import origin
-from harness.telemetry.record import StepDone, TaskDone
-from harness.telemetry.translation import PROPOSALS, Translator
 from tests.unit.reporting import sample
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "connection refused")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.triage import Trouble, causes
-from harness.triage.annotations import MOST, commands, line_of
+from harness.reporting.markdown import MOST, commands, line_of
+from harness.reporting.triage import Trouble, causes
 
 TASK = """task_id: T-1
 goal: g

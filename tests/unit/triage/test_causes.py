@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.triage import Trouble, causes, of_record, troubles
+from harness.reporting.triage import Trouble, causes, of_record, troubles
 from tests.unit.history import runs
 
 REFUSED = "net::ERR_CONNECTION_REFUSED at http://shop.local/{}"

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.recovery.catalog import CATALOG
-from harness.triage import Trouble, causes
-from harness.triage.first_look import first_look
+from harness.reporting.triage import Trouble, causes, first_look
 
 
 def look(trouble: Trouble, *there: str) -> str:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.history.record import RunRecord
-from harness.triage import Trouble, causes, troubles
-from harness.triage.escaping import code, escaped
-from harness.triage.markdown import LIMIT, Page, markdown
+from harness.reporting.history.record import RunRecord
+from harness.reporting.markdown import LIMIT, Page, code, escaped, markdown
+from harness.reporting.triage import Trouble, causes, troubles
 from tests.unit.history import runs
 
 

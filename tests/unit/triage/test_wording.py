@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.triage.wording import normalised
+from harness.reporting.triage import normalised
 
 
 @pytest.mark.parametrize(

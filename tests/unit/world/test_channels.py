@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from harness.environment.channels import Channels
 from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed, Failure
-from harness.world import Channels
 from tests.unit.world.conftest import EnvironmentServer
 
 PYTHON = """

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from harness.environment.channels import Channels
 from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
-from harness.world import Channels
 
 PYTHON = """
 import sys

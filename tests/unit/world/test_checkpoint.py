@@ -15,11 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.environment.channels import Channels
+from harness.environment.memory import MemoryStore
+from harness.environment.world import TaskWorld
 from harness.model.plan import Plan
 from harness.model.ports import Kept, World
 from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
-from harness.world import Channels, MemoryStore, TaskWorld
 from tests.unit.world.conftest import EnvironmentServer
 from tests.unit.world.test_memory import JSON
 from tests.unit.world.test_task_world import START, Stage

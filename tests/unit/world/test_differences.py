@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from harness.criteria import lookup
-from harness.world.differences import bounded, copied, differences, merge_patch, put_back
+from harness.environment.world import bounded, copied, differences, merge_patch, put_back
 from tests.unit.world.conftest import merge
 from tests.unit.world.test_memory import JSON
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.world import Entry, MemoryStore
+from harness.environment.memory import Entry, MemoryStore
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -116,7 +116,7 @@ def test_a_replacement_that_fails_changes_nothing() -> None:
 WORKER = """
 import sys
 from pathlib import Path
-from harness.world import Entry, MemoryStore
+from harness.environment.memory import Entry, MemoryStore
 number = sys.argv[2]
 store = MemoryStore(Path(sys.argv[1]))
 own = lambda key, value: Entry(key, value, "2025-11-16T09:00:23Z", number)

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
+from harness.environment.channels import Channels
+from harness.environment.reset import Reset
 from harness.model.settings import ChannelSettings, WorldMark
 from harness.recovery.failure import Failed
-from harness.world import Channels, Reset
 from tests.unit.world.conftest import EnvironmentServer
 
 CODE = """

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.environment import slots as module
+from harness.environment.slots import Slot, Slots
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
 from harness.resilience.events import ResilienceEvent, SlotAwaited
-from harness.world import Slot, Slots
-from harness.world import slots as module
 
 
 def make(folder: Path, count: int = 1) -> Slots:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.environment.channels import Channels
 from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
-from harness.world import Channels
 
 TABLE = """
 CREATE TABLE memory_kv (key TEXT PRIMARY KEY, value TEXT, ts TEXT NOT NULL, source TEXT NOT NULL, confidence REAL);

@@ -13,11 +13,13 @@ from typing import Any, cast
 
 import pytest
 
+from harness.environment.channels import Channels
+from harness.environment.memory import MemoryStore
+from harness.environment.world import TaskWorld
 from harness.model.plan import Plan
 from harness.model.ports import World
 from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
-from harness.world import Channels, MemoryStore, TaskWorld
 from tests.unit.world.conftest import EnvironmentServer
 
 START = datetime(2025, 11, 16, 9, tzinfo=UTC)

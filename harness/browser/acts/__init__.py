@@ -1,0 +1,167 @@
+"""The acts: one small coroutine each, from step model to Playwright call."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from playwright.async_api import Locator
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+
+from harness.browser.acts.api import api
+from harness.browser.acts.attempt import Attempt
+from harness.browser.acts.fields import select, type_text
+from harness.browser.acts.files import download, upload
+from harness.browser.acts.navigation import dialog, open_url, screenshot, switch_page
+from harness.browser.acts.pointer import act_to_the_end, check, click, drag, hover, uncheck
+from harness.browser.failures.scene import wanted_text
+from harness.browser.isolated import script
+from harness.spec.steps import (
+    Api,
+    Check,
+    Click,
+    Dialog,
+    Download,
+    Drag,
+    Hover,
+    Open,
+    Press,
+    Screenshot,
+    Scroll,
+    Select,
+    StepBase,
+    Submit,
+    SwitchPage,
+    Type,
+    Uncheck,
+    Upload,
+    Wait,
+)
+
+Details = Mapping[str, Any]
+Act = Callable[[Attempt, Any], Awaitable[Details]]
+NAVIGATION_START = 0.1
+"""Seconds in which a submitted form's request shows."""
+_SENT = "the navigation did not end\nCall log:\n  - performing submit action"
+"""As Playwright says of a click whose navigation does not end."""
+_SUBMIT = """
+e => {
+  const form = e.form || e.closest('form');
+  if (!form) throw new Error('Element is not an element of a form');
+  form.requestSubmit();
+}
+"""
+_IS_BUTTON = script(
+    "is_button",
+    "([e]) => e.matches('button:not([type=button]):not([type=reset]), input[type=submit], input[type=image]')",
+)
+_FOCUS = script("focus", "() => window.focus()")
+_SCROLL_PAGE = script(
+    "scroll_page", "([root], y) => window.scrollBy({top: y ?? root.scrollHeight, behavior: 'instant'})"
+)
+_SCROLL_ELEMENT = script("scroll_element", "([e], y) => e.scrollBy({top: y, behavior: 'instant'})")
+
+
+async def press(attempt: Attempt, step: Press) -> Details:
+    """On an element, which gets the focus; else on what has it, in a frame when one is named."""
+    if step.selector is not None:
+        target = attempt.locator(step.selector, step.frame)
+        await act_to_the_end(attempt, target, lambda ms: target.press(step.value, timeout=ms))
+        return {}
+    if step.frame is not None:
+        root = attempt.locator(":root", step.frame)
+        await attempt.act(root, lambda ms: _FOCUS.of_one(root, None, ms / 1000))
+    await attempt.page.keyboard.press(step.value)
+    if step.value == "Enter":  # it may submit a form, whose answer is to be judged with this step
+        await _committed(attempt)
+    return {}
+
+
+async def submit(attempt: Attempt, step: Submit) -> Details:
+    """A submit button is clicked; of anything else the form is submitted, after the browser's own validation."""
+    target = attempt.locator(step.selector, step.frame)
+    if await _is_button(attempt, target):
+        await act_to_the_end(attempt, target, lambda ms: target.click(timeout=ms))
+        return {}
+    await attempt.act(target, lambda ms: target.evaluate(_SUBMIT, timeout=ms))
+    await _committed(attempt)
+    return {}
+
+
+async def _is_button(attempt: Attempt, target: Locator) -> bool:
+    answer: list[bool] = []
+
+    async def ask(ms: float) -> None:
+        answer.append(await _IS_BUTTON.of_one(target, None, ms / 1000))
+
+    await attempt.act(target, ask)
+    return answer[0]
+
+
+async def _committed(attempt: Attempt) -> None:
+    """Wait for the navigation that a submitted form starts, when it starts one."""
+    until = attempt.clock.now() + NAVIGATION_START
+    while attempt.tab.watch.navigation is None and attempt.clock.now() < until:
+        await attempt.clock.sleep(0.01)
+    try:
+        async with asyncio.timeout(attempt.left()):
+            await attempt.tab.watch.settled()
+    except TimeoutError as error:
+        raise PlaywrightTimeoutError(_SENT) from error
+
+
+async def scroll(attempt: Attempt, step: Scroll) -> Details:
+    """The page (or a frame) by so many pixels or to its end; an element into view, or its content by so many pixels."""
+    target = attempt.locator(step.selector or ":root", step.frame).first
+    if step.selector is None:
+        await attempt.act(target, lambda ms: _SCROLL_PAGE.of_one(target, step.value, ms / 1000))
+        return {}
+    await attempt.act(target, lambda ms: target.scroll_into_view_if_needed(timeout=ms))
+    if step.value is not None:
+        await attempt.act(target, lambda ms: _SCROLL_ELEMENT.of_one(target, step.value, ms / 1000))
+    return {}
+
+
+async def wait(attempt: Attempt, step: Wait) -> Details:
+    """Seconds, or any match that is visible and has the text."""
+    if step.selector is None:
+        seconds = float(step.value or 0)
+        late = seconds > attempt.left()
+        await attempt.clock.sleep(min(seconds, attempt.left()))
+        if late:
+            raise PlaywrightTimeoutError("the step's time is over")
+        return {}
+    wanted = wanted_text(step)
+    text = None if wanted is None else spaced(wanted)
+    target = attempt.locator(step.selector, step.frame).filter(visible=True, has_text=text).first
+    await target.wait_for(state="attached", timeout=attempt.ms())
+    return {}
+
+
+def spaced(wanted: str) -> re.Pattern[str]:
+    """A pattern for a text in which each white space, also a no-break space, stands for any white space. Pure."""
+    return re.compile(r"\s+".join(map(re.escape, wanted.split())))
+
+
+ACTIONS: dict[type[StepBase], Act] = {
+    Open: open_url,
+    Click: click,
+    Type: type_text,
+    Select: select,
+    Submit: submit,
+    Press: press,
+    Hover: hover,
+    Check: check,
+    Uncheck: uncheck,
+    Drag: drag,
+    Scroll: scroll,
+    Wait: wait,
+    Upload: upload,
+    Download: download,
+    Api: api,
+    SwitchPage: switch_page,
+    Dialog: dialog,
+    Screenshot: screenshot,
+}

@@ -1,0 +1,185 @@
+"""`api`: an HTTP request with the page's cookies, to the host's real port."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.async_api import APIRequestContext, APIResponse
+from playwright.async_api import Error as PlaywrightError
+
+from harness.browser import domains
+from harness.browser.acts.attempt import Attempt
+from harness.browser.failures.network import api_failure, status_code, status_failure
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
+from harness.spec.names import host_of
+from harness.spec.steps import Api
+
+BODY_BYTES = 10_000
+REDIRECTS = 10
+_OWN = ("authorization", "cookie", "host", "proxy-authorization")
+"""Headers meant for one origin alone."""
+_OF_BODY = ("content-type", "content-length", "content-encoding", "content-language", "transfer-encoding")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is sent to one URL. Header names are in lower case."""
+
+    method: str
+    headers: Mapping[str, str]
+    body: str | None = None
+
+    @classmethod
+    def of(cls, step: Api) -> Ask:
+        """As the step says; what is not a text is sent as JSON."""
+        headers = {name.lower(): value for name, value in step.headers.items()}
+        if step.value is None or isinstance(step.value, str):
+            return cls(step.method, headers, step.value)
+        return cls(step.method, {"content-type": "application/json", **headers}, json.dumps(step.value))
+
+    def after(self, status: int, *, same_origin: bool) -> Ask:
+        """What follows a redirect, as browsers do it: no POST is repeated unasked, no secret goes to another origin."""
+        headers = {name: value for name, value in self.headers.items() if same_origin or name not in _OWN}
+        if (status in (301, 302) and self.method == "POST") or (status == 303 and self.method not in ("GET", "HEAD")):
+            return Ask("GET", {name: value for name, value in headers.items() if name not in _OF_BODY})
+        return replace(self, headers=headers)
+
+
+async def api(attempt: Attempt, step: Api) -> Mapping[str, Any]:
+    url = domains.resolve(step.url, attempt.request.base_url)
+    requests = await attempt.playwright.request.new_context(user_agent=attempt.user_agent)
+    try:
+        url, response = await _follow(attempt, step, requests, url)
+        details = {"status": response.status, "body": await _body(response)}
+    finally:
+        await requests.dispose()
+    _judge(attempt, step, url, response, details)
+    return details
+
+
+async def _follow(attempt: Attempt, step: Api, requests: APIRequestContext, url: str) -> tuple[str, APIResponse]:
+    """Ask, and follow redirects by hand: each hop maps its own host and keeps to the allowed domains."""
+    ask = Ask.of(step)
+    for _ in range(REDIRECTS):
+        domains.check(url, attempt.request.domains)
+        response = await _send(attempt, requests, url, ask)
+        await _store_cookies(attempt, url, response)
+        location = response.headers.get("location")
+        if not 300 <= response.status < 400 or not location or step.status == response.status:
+            return url, response
+        before, url = url, _target(location, url)
+        ask = ask.after(response.status, same_origin=urlsplit(before)[:2] == urlsplit(url)[:2])
+    message = f"{step.url} redirects in a circle"
+    raise Failed(Failure("NET_TOO_MANY_REDIRECTS", message, details={"url": url}, effect=Effect.POSSIBLE))
+
+
+def _target(location: str, url: str) -> str:
+    """Where a redirect leads; raises Failed when that is nothing that can be opened, which is the site's doing."""
+    try:
+        return domains.resolve(location, url)
+    except Failed as error:
+        message = f"{url} redirects to {location}: that cannot be opened"
+        details = {"url": url, "location": location}
+        raise Failed(Failure("NET_BLOCKED", message, details=details, effect=Effect.POSSIBLE)) from error
+
+
+async def _send(attempt: Attempt, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
+    target, host = domains.mapped(url, attempt.request.hosts)
+    try:
+        told = attempt.request.mark.headers(attempt.request.world)
+        headers = {**told, **await _cookie(attempt, url), **({"host": host} if host else {}), **ask.headers}
+        return await requests.fetch(
+            target, method=ask.method, headers=headers, data=ask.body, max_redirects=0, timeout=attempt.ms()
+        )
+    except PlaywrightError as error:
+        if attempt.request.on_request_failed is not None:
+            attempt.request.on_request_failed(url, error.message)
+        failure = api_failure(error.message.splitlines()[0].partition(": ")[2], url)
+        raise Failed(failure) from error
+
+
+async def _cookie(attempt: Attempt, url: str) -> dict[str, str]:
+    """The header with the page's cookies for this URL; empty when there are none."""
+    cookies = await attempt.tab.context.cookies(url)
+    return {"cookie": "; ".join(f"{each['name']}={each['value']}" for each in cookies)} if cookies else {}
+
+
+async def _store_cookies(attempt: Attempt, url: str, response: APIResponse) -> None:
+    """What the answer sets, the page has too."""
+    values = [header["value"] for header in response.headers_array if header["name"].lower() == "set-cookie"]
+    cookies = [cookie for value in values for cookie in cookies_of(value, url, attempt.clock.wall())]
+    if cookies:
+        await attempt.tab.context.add_cookies(cookies)
+
+
+def cookies_of(header: str, url: str, now: datetime) -> list[Any]:
+    """One Set-Cookie header as Playwright's cookie; empty when it cannot be read."""
+    try:
+        parsed = SimpleCookie(header)
+    except CookieError:
+        return []
+    return [_parsed(name, morsel, url, now) for name, morsel in parsed.items()]
+
+
+def _parsed(name: str, morsel: Any, url: str, now: datetime) -> dict[str, Any]:
+    cookie: dict[str, Any] = {
+        "name": name,
+        "value": morsel.value,
+        "domain": f".{morsel['domain'].lstrip('.')}" if morsel["domain"] else host_of(url),
+        "path": morsel["path"] or "/",
+        "httpOnly": bool(morsel["httponly"]),
+        "secure": bool(morsel["secure"]),
+    }
+    expires = _expires(morsel, now)
+    if expires is not None:
+        cookie["expires"] = expires
+    same_site = str(morsel["samesite"]).capitalize()
+    if same_site in ("Lax", "Strict", "None"):
+        cookie["sameSite"] = same_site
+    return cookie
+
+
+def _expires(morsel: Any, now: datetime) -> float | None:
+    """Unix seconds; a time in the past, which deletes the cookie, is 1."""
+    try:
+        if morsel["max-age"]:
+            seconds = int(morsel["max-age"])
+            return now.timestamp() + seconds if seconds > 0 else 1.0
+        return max(1.0, parsedate_to_datetime(morsel["expires"]).timestamp()) if morsel["expires"] else None
+    except (TypeError, ValueError):
+        return None
+
+
+async def _body(response: APIResponse) -> Any:
+    raw = await response.body()
+    text = raw[:BODY_BYTES].decode("utf-8", "replace")
+    if len(raw) > BODY_BYTES or "json" not in response.headers.get("content-type", ""):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _judge(attempt: Attempt, step: Api, url: str, response: APIResponse, details: Mapping[str, Any]) -> None:
+    """Raise Failed for a status that is not the expected one."""
+    if response.status == step.status:
+        return
+    now = attempt.clock.wall()
+    failure = status_failure(response.status, url, response.headers, now, Effect.DONE)
+    if failure is None and step.status is None:
+        return
+    message = f"HTTP {response.status} from {url}" + (f", expected {step.status}" if step.status else "")
+    code = status_code(response.status) if response.status >= 400 else "HTTP_UNEXPECTED_STATUS"
+    shown = {"url": url, **details}
+    raise Failed(
+        Failure(code, message, details=shown, retry_after=failure.retry_after if failure else None, effect=Effect.DONE)
+    )

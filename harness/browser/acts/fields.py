@@ -1,0 +1,217 @@
+"""`type`: fill a field of any kind, and see that it took the value."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Locator
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+
+from harness.browser.acts.attempt import LEAST_SECONDS, Attempt
+from harness.browser.failures.liveness import PROBE_SECONDS
+from harness.browser.failures.login import page_of
+from harness.browser.failures.scene import CallLog
+from harness.browser.isolated import script
+from harness.recovery.failure import Failed, Failure
+from harness.spec.steps import Option, Select, Type
+
+# `select`: choose options of a list.
+
+_LIST = script("options", "([e]) => [...(e?.options || [])].slice(0, 50).map(o => [o.value, o.label, o.disabled])")
+_PLACES = script(
+    "option_places",
+    """
+([e], [names, labels]) => {
+  if (!e.options) return [];
+  const options = [...e.options], place = fits => options.findIndex(fits);
+  return names.map(name => {
+    const valued = place(o => o.value === name);
+    const meant = valued < 0 && labels ? place(o => o.label === name) : valued;
+    return [meant, place(o => o.value === name || o.label === name)];
+  });
+}
+""",
+)
+"""Of each name the place of the option that is meant, -1 for none, and of the one that Playwright would take."""
+POLL = 0.05
+"""Seconds between two looks for an option."""
+_ABSENT = r"did not find some options"
+_NOT_ENABLED = r"option being selected is not enabled"
+
+
+async def select(attempt: Attempt, step: Select) -> Mapping[str, Any]:
+    """Choose what the step names; `details.selected` are the values that are chosen now."""
+    target = attempt.locator(step.selector, step.frame)
+    wanted = await _wanted(attempt, target, step)
+    chosen: list[str] = []
+
+    async def choose(ms: float) -> None:
+        most = 1000 * max(LEAST_SECONDS, attempt.left() - PROBE_SECONDS)  # leaves time to say what options there are
+        chosen[:] = await target.select_option(**wanted, timeout=min(ms, most), force=step.force)
+
+    try:
+        await attempt.act(target, choose)
+    except PlaywrightTimeoutError as error:
+        log = CallLog.of(error.message)
+        if log.says(_ABSENT):
+            raise Failed(await _absent(target, step)) from error
+        if log.says(_NOT_ENABLED):
+            raise Failed(await _disabled(target, step)) from error
+        raise
+    if isinstance(step.value, list) and len(set(step.value)) > 1 and len(chosen) == 1:
+        message = f"{step.selector} is a list of which one option is chosen, not {len(step.value)}"
+        raise Failed(Failure("INVALID_INPUT", message, details={"selected": chosen}))
+    return {"selected": chosen}
+
+
+async def _wanted(attempt: Attempt, target: Locator, step: Select) -> dict[str, Any]:
+    """Playwright's arguments. Its own `value` takes the first option that has such a value or such a label."""
+    if not isinstance(step.value, Option):
+        names = step.value if isinstance(step.value, list) else [str(step.value)]
+        places = await _places(attempt, target, step, names, labels=True)
+        usual = all(meant == first for meant, first in places)
+        return {"value": names} if usual else {"index": [meant for meant, _ in places]}
+    if step.value.value is not None:
+        places = await _places(attempt, target, step, [step.value.value], labels=False)
+        return {"index": [meant for meant, _ in places] or 0}
+    return step.value.model_dump(exclude_none=True)
+
+
+async def _places(
+    attempt: Attempt, target: Locator, step: Select, names: list[str], *, labels: bool
+) -> list[tuple[int, int]]:
+    """As `_PLACES`, once all options are there; empty in what is no list, which Playwright finds out."""
+    until = attempt.clock.now() + min(attempt.patience, attempt.left() - PROBE_SECONDS)
+    found: list[tuple[int, int]] = []
+
+    async def ask(ms: float) -> None:
+        found[:] = await _PLACES.of_one(target, [names, labels], ms / 1000)
+
+    while True:
+        await attempt.act(target, ask)
+        if all(meant >= 0 for meant, _ in found):
+            return found
+        if attempt.clock.now() >= until:
+            raise Failed(await _absent(target, step))
+        await attempt.clock.sleep(POLL)
+
+
+def _named(value: str | float | list[str] | Option) -> str:
+    """The options as the step names them."""
+    if isinstance(value, Option):
+        return ", ".join(f"{key} {each!r}" for key, each in value.model_dump(exclude_none=True).items())
+    return ", ".join(repr(each) for each in value) if isinstance(value, list) else repr(str(value))
+
+
+async def _absent(target: Locator, step: Select) -> Failure:
+    options = await _options(target)
+    shown = ", ".join(_shown(*option) for option in options) or "nothing"
+    message = f"{step.selector} has no such option: {_named(step.value)}; it has: {shown}"
+    return Failure("OPTION_NOT_FOUND", message, details={"options": [value or label for value, label, _ in options]})
+
+
+async def _disabled(target: Locator, step: Select) -> Failure:
+    shown = [_shown(*option) for option in await _options(target)]
+    message = f"option {_named(step.value)} of {step.selector} is disabled"
+    return Failure("ELEMENT_DISABLED", message, details={"options": shown})
+
+
+def _shown(value: str, label: str, disabled: bool) -> str:
+    words = value if value == label or not label else f"{value} ({label})" if value else label
+    return f"{words} [disabled]" if disabled else words
+
+
+async def _options(target: Locator) -> list[tuple[str, str, bool]]:
+    """Value, label, whether disabled; empty when the page does not tell."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            return [tuple(option) for option in await _LIST.of_all(target)]
+    except (PlaywrightError, TimeoutError):
+        return []
+
+
+_LOOK = script("field", "([e]) => e ? [e.type || '', e.value || '', e.min || '', e.max || ''] : null")
+_BLACK = "#000000"
+FORMS = {
+    "date": "a date such as 2024-02-29",
+    "time": "a time such as 13:45",
+    "datetime-local": "a date and time such as 2024-02-29T13:45",
+    "month": "a month such as 2024-02",
+    "week": "a week such as 2024-W09",
+    "number": "a number such as 12.5",
+    "color": "a colour such as #ff8800",
+    "range": "a number",
+}
+"""What the fields that drop other values take."""
+_SPECIAL = f":scope:is({', '.join(f'input[type={kind}]' for kind in ('password', *FORMS))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field after the typing."""
+
+    kind: str
+    """The `type` of an input; empty for what has none."""
+    value: str
+    least: str = ""
+    most: str = ""
+
+    def dropped(self, typed: str) -> bool:
+        """Whether the field has, without a word, something else than what was typed. Pure."""
+        if not typed.strip() or self.kind not in FORMS:
+            return False
+        if self.kind == "color":
+            return self.value == _BLACK and typed.strip().lower() not in (_BLACK, "#000", "black")
+        return self.value == "" or (self.kind == "range" and _number(self.value) != _number(typed))
+
+    @property
+    def takes(self) -> str:
+        """What it takes, in words."""
+        if self.kind != "range":
+            return FORMS[self.kind]
+        return f"a number of its steps from {self.least or 0} to {self.most or 100}"
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+async def type_text(attempt: Attempt, step: Type) -> Mapping[str, Any]:
+    """Replace the content of a field."""
+    target, text, url = attempt.locator(step.selector, step.frame), str(step.value), attempt.page.url
+    await attempt.act(target, lambda ms: target.fill(text, timeout=ms, force=step.force))
+    field = await _look(target) if await _special(target) else None
+    if field is None:
+        return {}
+    if field.kind == "password":
+        attempt.tab.passwords.add(page_of(url))
+    if field.dropped(text):
+        message = f"{step.selector} does not take {text!r}: it is a field for {field.takes}"
+        raise Failed(Failure("INVALID_INPUT", message, details={"field": field.kind, "value": field.value}))
+    return {}
+
+
+async def _special(target: Locator) -> bool:
+    """Whether it needs a look. Asked by selector: that is cheap, a function in the page's world is not (`reading`)."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            return bool(await target.first.locator(_SPECIAL).count())
+    except (PlaywrightError, TimeoutError):
+        return False
+
+
+async def _look(target: Locator) -> Field | None:
+    """The field as it is now, never waited for; None when typing made the page go on."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            found = await _LOOK.of_all(target)
+    except (PlaywrightError, TimeoutError):
+        return None
+    return Field(*found) if found else None

@@ -1,0 +1,123 @@
+"""Files in and out: `upload` and `download`."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Download as BrowserDownload
+from playwright.async_api import FileChooser, Locator
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+
+from harness.browser.acts.attempt import Attempt
+from harness.browser.isolated import script
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
+from harness.spec.steps import Download, Upload
+
+DOWNLOADS = "downloads"
+_TAKES_FILES = script("takes_files", "([e]) => (e.matches('label') ? e.control : e)?.type === 'file'")
+
+
+async def upload(attempt: Attempt, step: Upload) -> Mapping[str, Any]:
+    """Into a file field (or its label); of anything else, into the file chooser that a click on it opens."""
+    values = step.value if isinstance(step.value, list) else [step.value]
+    files = [confined(attempt.request.uploads, value) for value in values]
+    target = attempt.locator(step.selector, step.frame)
+    if await _takes_files(attempt, target):
+        await attempt.act(target, lambda ms: target.set_input_files(files, timeout=ms))
+    else:
+        chooser = await _chooser(attempt, step, target)
+        if len(files) > 1 and not chooser.is_multiple():
+            message = f"the file chooser of {step.selector} takes one file, not {len(files)}"
+            raise Failed(Failure("INVALID_INPUT", message))
+        await chooser.set_files(files, timeout=attempt.ms())
+    return {"files": [file.name for file in files]}
+
+
+async def _takes_files(attempt: Attempt, target: Locator) -> bool:
+    answer: list[bool] = []
+
+    async def ask(ms: float) -> None:
+        answer.append(await _TAKES_FILES.of_one(target, None, ms / 1000))
+
+    await attempt.act(target, ask)
+    return answer[0]
+
+
+async def _chooser(attempt: Attempt, step: Upload, target: Locator) -> FileChooser:
+    clicked = False
+    try:
+        async with attempt.page.expect_file_chooser(timeout=attempt.ms()) as coming:
+            await attempt.act(target, lambda ms: target.click(timeout=ms))
+            clicked = True
+        return await coming.value
+    except PlaywrightTimeoutError as error:
+        if not clicked:
+            raise
+        message = f"{step.selector} is no file field, and no file chooser came after a click on it"
+        raise Failed(Failure("ACTION_FAILED", message, effect=Effect.DONE)) from error
+
+
+def confined(folder: Path, value: str) -> Path:
+    """The file to upload; raises Failed when it is not there, or not inside `folder` once links are followed."""
+    path = (folder / value).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise Failed(Failure("INVALID_INPUT", f"upload {value}: the file is outside of the task's folder"))
+    if not path.is_file():
+        raise Failed(Failure("INVALID_INPUT", f"upload {value}: there is no such file"))
+    return path
+
+
+async def download(attempt: Attempt, step: Download) -> Mapping[str, Any]:
+    """Click, and keep the file that comes, in this page or in one that the click opens."""
+    target = attempt.locator(step.selector, step.frame)
+    clicked = False
+    try:
+        async with attempt.tab.context.expect_event("download", timeout=attempt.ms()) as coming:
+            await attempt.act(target, lambda ms: target.click(timeout=ms, force=step.force))
+            clicked = True
+    except PlaywrightTimeoutError as error:
+        if not clicked:
+            raise
+        message = f"no download came after a click on {step.selector}"
+        raise Failed(Failure("DOWNLOAD_FAILED", message, effect=Effect.DONE)) from error
+    return await _keep(attempt, step, await coming.value)
+
+
+async def _keep(attempt: Attempt, step: Download, coming: BrowserDownload) -> Mapping[str, Any]:
+    name = coming.suggested_filename
+    if step.value is not None and name != step.value and not fnmatchcase(name, step.value):
+        message = f"the file that came is {name}, not {step.value}"
+        raise Failed(Failure("DOWNLOAD_FAILED", message, details={"file": name}, effect=Effect.DONE))
+    broken = await _end_of(attempt, step, coming)
+    if broken:
+        raise Failed(Failure("DOWNLOAD_FAILED", f"{name}: the download broke off ({broken})", effect=Effect.DONE))
+    path = free_path(attempt.request.folder / DOWNLOADS, name)
+    await coming.save_as(path)
+    return {"file": path.name, "bytes": path.stat().st_size, "path": str(path)}
+
+
+async def _end_of(attempt: Attempt, step: Download, coming: BrowserDownload) -> str | None:
+    """Wait for the whole file; why it broke off, or None."""
+    try:
+        async with asyncio.timeout(attempt.left()):
+            return await coming.failure()
+    except TimeoutError as error:
+        name = coming.suggested_filename
+        message = f"Step timeout: download {step.selector}: {name} had begun, and did not end in time"
+        raise Failed(Failure("STEP_TIMEOUT", message, details={"file": name}, effect=Effect.DONE)) from error
+
+
+def free_path(folder: Path, name: str) -> Path:
+    """A path in `folder` that is safe as a file name and not taken yet."""
+    safe = re.sub(r"[^\w.\- ]", "_", Path(name).name).strip(". ")[:100] or "file"
+    stem, suffix = Path(safe).stem, Path(safe).suffix
+    path, number = folder / safe, 2
+    while path.exists():
+        path, number = folder / f"{stem}-{number}{suffix}", number + 1
+    return path

@@ -1,0 +1,242 @@
+"""`open`: go to a URL and judge what came."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urljoin
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Page, Response
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+
+from harness.browser import domains
+from harness.browser.acts.attempt import Attempt
+from harness.browser.acts.files import free_path
+from harness.browser.context import Opened
+from harness.browser.dialogs import Answer
+from harness.browser.failures.liveness import PROBE_SECONDS
+from harness.browser.failures.network import GIVEN_UP, net_error, net_failure, status_failure
+from harness.browser.failures.scene import answers, seconds
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
+from harness.spec.steps import Dialog, Open, Screenshot, SwitchPage
+
+# Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`.
+
+SCREENSHOTS = "screenshots"
+_ADVICE = "Compare `value` or `url` of the step with the pages that are open; a page is no element with a selector."
+POLL = 0.05
+"""Seconds between two looks at the open pages."""
+MARGIN = 0.1
+"""Seconds before the end of the attempt at which a page that is being opened is given up, to say why."""
+
+
+async def switch_page(attempt: Attempt, step: SwitchPage) -> Mapping[str, Any]:
+    """Go on in another page, once its document is there. One whose own navigation failed is a failure of this step."""
+    page = await _found(attempt, step)
+    await _turn_to(attempt, page)
+    return _judged(attempt)
+
+
+async def _found(attempt: Attempt, step: SwitchPage) -> Page:
+    """The page meant, waited for; a page that is being opened may take all the time there is."""
+    patience = min(attempt.patience, attempt.left())
+    until = attempt.clock.now() + min(patience, attempt.left() - PROBE_SECONDS)
+    while True:
+        pages = attempt.tab.context.pages
+        if not pages:
+            raise PlaywrightTimeoutError("no page is open")  # liveness tells what ended them
+        found = await _matching(attempt, step, pages)
+        if len(found) == 1:
+            return found[0]
+        opening = attempt.tab.watch.opening
+        late = attempt.clock.now() >= until and (opening is None or attempt.left() <= MARGIN)
+        if late or found:
+            raise Failed(await _unfound(attempt, step, len(found), patience))
+        await attempt.clock.sleep(POLL)
+
+
+async def _matching(attempt: Attempt, step: SwitchPage, pages: Sequence[Page]) -> list[Page]:
+    current = attempt.page
+    if isinstance(step.value, int):
+        named = pages[step.value : step.value + 1 or None] if -len(pages) <= step.value < len(pages) else []
+        return [page for page in named if step.value >= 0 or page is not current]
+    others = [page for page in pages if page is not current]
+    if step.url is not None:
+        pattern = _pattern(step.url, attempt.request.base_url)
+        return [page for page in others if pattern.fullmatch(page.url)]
+    titles = await asyncio.gather(*(_title(page) for page in others))
+    whole = [page for page, title in zip(others, titles, strict=True) if title == step.value]
+    part = [page for page, title in zip(others, titles, strict=True) if str(step.value) in title]
+    return whole or part
+
+
+def _pattern(url: str, base: str | None) -> re.Pattern[str]:
+    """`*` stands for anything; a path alone is one of `base`."""
+    whole = urljoin(base, url) if base and url.startswith("/") else url
+    return re.compile(".*".join(re.escape(part) for part in whole.split("*")))
+
+
+async def _title(page: Page) -> str:
+    """The title; empty for a page that does not tell it."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            return await page.title()
+    except (PlaywrightError, TimeoutError):
+        return ""
+
+
+async def _unfound(attempt: Attempt, step: SwitchPage, found: int, patience: float) -> Failure:
+    """Why no page, or not a single one, is the one meant; with the pages there are."""
+    opening = attempt.tab.watch.opening
+    if opening is not None and not found:
+        place = {"url": opening.url, "method": opening.method}
+        return Failure("NET_TIMEOUT", f"no answer from {opening.url}, which a new page is to show", details=place)
+    pages = await _listed(attempt)
+    details, listed = {"pages": pages}, f"open are {', '.join(pages)}"
+    if found:
+        message = f"{found} other pages are {_meant(step)}; {listed}"
+        return Failure("SELECTOR_AMBIGUOUS", message, details=details, advice=_ADVICE)
+    message = f"no other page is {_meant(step)} (looked for {seconds(patience)}); {listed}"
+    return Failure("ELEMENT_NOT_FOUND", message, details=details, advice=_ADVICE)
+
+
+async def _listed(attempt: Attempt) -> list[str]:
+    """The open pages: number, URL, title."""
+    pages = attempt.tab.context.pages
+    titles = await asyncio.gather(*(_title(page) for page in pages))
+    return [
+        f"{number}: {page.url} {title!r}{' (the current one)' if page is attempt.page else ''}"
+        for number, (page, title) in enumerate(zip(pages, titles, strict=True))
+    ]
+
+
+def _meant(step: SwitchPage) -> str:
+    if step.url is not None:
+        return f"at {step.url}"
+    if isinstance(step.value, int):
+        return f"number {step.value}" if step.value >= 0 else f"number {step.value}, counted from the newest"
+    return f"titled {step.value!r}"
+
+
+async def _turn_to(attempt: Attempt, page: Page) -> None:
+    """Act there from now on, once its document is there; it is brought to front."""
+    try:
+        async with asyncio.timeout(max(POLL, attempt.left() - PROBE_SECONDS)):
+            await attempt.tab.switch(page)
+            await page.wait_for_load_state("domcontentloaded", timeout=0)
+            await page.bring_to_front()
+    except TimeoutError as error:
+        if attempt.page is page and await answers(attempt.tab.control, PROBE_SECONDS):
+            raise PlaywrightTimeoutError("its document did not come") from error
+        message = f"the page stopped answering: {page.url}"
+        raise Failed(Failure("PAGE_UNRESPONSIVE", message, details={"url": page.url}, tainted=True)) from error
+
+
+def _judged(attempt: Attempt) -> Mapping[str, Any]:
+    """URL and status of the page's own navigation; raises Failed when that failed.
+
+    The page was opened by an earlier act: its GET may be repeated, here.
+    """
+    navigation = attempt.tab.watch.navigation
+    if navigation is None:
+        return {"url": attempt.page.url}
+    name = net_error(navigation.error or "")
+    failure = None
+    if name is not None and name != "ERR_ABORTED":
+        failure = net_failure(name, navigation.url, attempt.request.domains)
+    elif navigation.status is not None:
+        failure = status_failure(navigation.status, navigation.url, navigation.headers, attempt.clock.wall())
+    if failure is not None:
+        details = {**failure.details, "method": navigation.method}
+        raise Failed(replace(failure, details=details, effect=Effect.DONE))
+    return {"url": attempt.page.url} | ({"status": navigation.status} if navigation.status else {})
+
+
+async def dialog(attempt: Attempt, step: Dialog) -> Mapping[str, Any]:
+    """Prepare the answer of the next dialog."""
+    attempt.tab.watch.answer_next(Answer(step.value == "accept", step.text))
+    return {}
+
+
+async def screenshot(attempt: Attempt, step: Screenshot) -> Mapping[str, Any]:
+    """Keep a picture of what is in view, or of one element (with `frame` alone: of that frame)."""
+    path = free_path(attempt.request.folder / SCREENSHOTS, f"{step.screenshot_id}.png")
+    target = None
+    if step.selector is not None or step.frame is not None:
+        target = attempt.locator(step.selector or ":root", step.frame).first
+    await attempt.act(target, lambda ms: attempt.tab.picture(path, ms / 1000, target))
+    return {"file": path.name, "path": str(path)}
+
+
+NOTHING_TO_SHOW = (204, 205)
+"""Statuses of answers that leave the page as it is."""
+ERROR_PAGE_SECONDS = 0.3
+"""How long the browser's own error page may take to be there."""
+_INTERRUPTED = re.compile(r'interrupted by another navigation to "([^"]*)"')
+
+
+async def open_url(attempt: Attempt, step: Open) -> Mapping[str, Any]:
+    url = domains.resolve(step.url, attempt.request.base_url)
+    domains.check(url, attempt.request.domains)
+    domains.check_port(url, attempt.request.hosts)
+    domains.check_reach(url, attempt.tab.unreachable)
+    try:
+        response = await go_to(attempt, url)
+    except PlaywrightError as error:
+        navigation = attempt.tab.watch.navigation
+        if net_error(error.message) == GIVEN_UP and navigation and navigation.status in NOTHING_TO_SHOW:
+            return {"url": url, "status": navigation.status}
+        raise
+    if response is None:
+        return {"url": url}
+    effect = Effect.POSSIBLE if response.status >= 500 else Effect.NONE
+    failure = status_failure(response.status, response.url, response.headers, attempt.clock.wall(), effect)
+    if failure is not None:
+        raise Failed(failure)
+    attempt.tab.opened = Opened(url, attempt.page.url)
+    return {"url": attempt.page.url, "status": response.status}
+
+
+async def go_to(attempt: Attempt, url: str) -> Response | None:
+    """`goto`, again when Chromium's own error page of an earlier failure came in between.
+
+    That page interrupts under its own URL, or under the one that is just being opened.
+    """
+    while True:
+        await _settled(attempt)
+        try:
+            return await _loaded(attempt, url)
+        except PlaywrightError as error:
+            by = _INTERRUPTED.search(error.message)
+            again = by is not None and (by[1] == url or by[1].startswith("chrome-error:"))
+            if not again or (attempt.once and attempt.tab.watch.navigation):  # its request may have left
+                raise
+
+
+async def _loaded(attempt: Attempt, url: str) -> Response | None:
+    """`goto`, ended at once when the document breaks off: Chromium would never say that the page has loaded."""
+    watch = attempt.tab.watch
+    try:
+        async with asyncio.timeout(None) as limit:
+            with watch.on_broken_off(lambda: limit.reschedule(0)):
+                return await attempt.page.goto(url, wait_until="load", timeout=attempt.ms())
+    except TimeoutError:
+        navigation = watch.navigation
+        if not limit.expired() or navigation is None:
+            raise
+        raise PlaywrightError(f"{navigation.error} at {navigation.url}") from None
+
+
+async def _settled(attempt: Attempt) -> None:
+    """After a navigation that failed, wait a little for Chromium's error page: it would interrupt the next one."""
+    failed = attempt.tab.watch.last_failed
+    if failed is None or net_error(failed.error or "") == GIVEN_UP:
+        return
+    until = attempt.clock.now() + min(ERROR_PAGE_SECONDS, attempt.left())
+    while not attempt.page.url.startswith("chrome-error:") and attempt.clock.now() < until:
+        await attempt.clock.sleep(0.02)

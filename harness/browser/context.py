@@ -1,0 +1,539 @@
+"""A session's place in a browser: a context of its own, ended and replaced when it can no longer be trusted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from playwright.async_api import (
+    BrowserContext,
+    CDPSession,
+    Cookie,
+    Locator,
+    Page,
+    Playwright,
+    Route,
+    StorageState,
+    StorageStateCookie,
+)
+from playwright.async_api import Error as PlaywrightError
+
+from harness.browser.domains import bypass
+from harness.browser.failures.scene import answers
+from harness.browser.failures.scene import seconds as words
+from harness.browser.har import Chapter
+from harness.browser.isolated import ask
+from harness.browser.page_events import PageWatch
+from harness.browser.process import Chromium
+from harness.browser.raw_trace import RawTrace
+from harness.browser.request import SessionRequest
+from harness.model.ports import ConsoleLine
+from harness.model.record import Sent
+from harness.recovery.failure import Failed, Failure
+from harness.resilience import Clock, Deadline
+from harness.spec.names import Domains
+
+CLOSE_SECONDS = 3.0
+STOPPED_SECONDS = 0.75
+"""A browser that is silent for so long twice is taken for stopped, and killed; others may live in it."""
+PROMPT_SECONDS = 0.3
+"""A context that is not closed after this is asked what holds it up; nearly all are closed by then."""
+FREED_SECONDS = 0.3
+"""How long the page may take to answer before its context is closed."""
+KILL_SECONDS = 1.0
+"""How long a killed browser may take to be gone."""
+TRACE_START_SECONDS = 1.0
+PROBE_SECONDS = 0.25
+"""A page that is silent for so long hangs."""
+
+
+class Fleet(Protocol):
+    """What a session needs of the browsers it came from."""
+
+    @property
+    def playwright(self) -> Playwright: ...
+
+    @property
+    def driver_alive(self) -> bool: ...
+
+    async def open_tab(self, request: SessionRequest, state: StorageState | None) -> tuple[Tab, Chromium]: ...
+
+    async def release(self, chromium: Chromium) -> None: ...
+
+    def kill_driver(self, by: str) -> None: ...
+
+
+class Lease:
+    """One context after the other. What belongs to the whole session goes on: console, HAR files, count of requests."""
+
+    def __init__(self, fleet: Fleet, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
+        self._fleet = fleet
+        self._clock = clock
+        self._request = request
+        self._console: list[ConsoleLine] = []
+        self.chapters: list[Chapter] = []
+        """Requests of each context, in order."""
+        self.earlier: list[RawTrace] = []
+        """Traces of the contexts that were replaced, in order."""
+        self._sent_before = 0
+        self._left: list[Sent] = []
+        """What left the pages of the contexts that are over."""
+        self.on_move: Callable[[Tab], Awaitable[None]] | None = None
+        """Called with each tab that takes the place of another, before anything is opened in it. Never raises."""
+        self._move(chromium, tab)
+
+    def _move(self, chromium: Chromium, tab: Tab) -> None:
+        self.chromium = chromium
+        self.tab = tab
+        self._ended = False
+        self.chapters += [Chapter(tab.har, tab.watch.exchanges)] if tab.har else []
+
+    @property
+    def requests(self) -> int:
+        """Sent by the pages so far, in all contexts."""
+        return self._sent_before + self.tab.watch.requests
+
+    def take_sent(self) -> tuple[Sent, ...]:
+        """What has left the pages since this was last asked (ports.Session)."""
+        before, self._left = self._left, []
+        return (*before, *self.tab.watch.sending.take())
+
+    @contextlib.contextmanager
+    def unnoted(self) -> Iterator[None]:
+        """What leaves meanwhile is asked for by a way back, and not by a step."""
+        before = self.take_sent()
+        try:
+            yield
+        finally:
+            self.take_sent()
+            self._left = [*before]
+
+    @property
+    def world(self) -> str:
+        """The task's own."""
+        return self._request.world
+
+    @property
+    def console(self) -> tuple[ConsoleLine, ...]:
+        """The console's lines, of the ended contexts too."""
+        return tuple(self._console) if self._ended else (*self._console, *self.tab.watch.said())
+
+    async def record(self) -> None:
+        """Trace from now on, when it was not done already and the task wants it. A page that hangs is freed first."""
+        if not self._request.traceable or self.tab.traced:
+            return
+        waits = self.tab.watch.unanswered is not None  # for a server: it is not to be given up for this
+        try:
+            async with asyncio.timeout(TRACE_START_SECONDS):
+                if waits or await self.tab.freed(PROBE_SECONDS):
+                    await self.tab.trace()
+        except (PlaywrightError, TimeoutError):
+            return  # a page that is gone cannot be recorded; the evidence says so
+
+    async def replace(self, state: StorageState | None, until: Deadline, *, restart: bool = False) -> Failure | None:
+        """End the context and take a fresh one that has `state`.
+
+        `restart` ends the browser too when nobody else lives in it: the sessions of others are not to pay. One that is
+        gone or does not answer is replaced in any case.
+        """
+        old, chromium, held = self.tab, self.chromium, not self._ended
+        await self._close(until.clip(CLOSE_SECONDS / 2, self._clock.now()))
+        if restart and chromium.sessions <= held:
+            await self.kill()
+        try:
+            failure = await self._take(state, until)
+        finally:
+            if held:  # only now: a browser that nobody lives in may end
+                await self._fleet.release(chromium)
+        if failure is None:
+            self.tab.passwords |= old.passwords
+            if old.traced:
+                self.earlier.append(old.raw)
+                await self.record()
+        return failure
+
+    async def _take(self, state: StorageState | None, until: Deadline) -> Failure | None:
+        state = state or self._request.storage
+        left = until.left(self._clock.now())
+        try:
+            async with asyncio.timeout(left):
+                tab, chromium = await self._fleet.open_tab(self._request, without_databases(state) if state else None)
+        except Failed as error:
+            return error.failure
+        except TimeoutError:
+            return Failure("BROWSER_UNRESPONSIVE", f"no new page in {words(left)}", tainted=True)
+        self._sent_before += self.tab.watch.requests
+        self._left += self.tab.watch.sending.take()
+        self._move(chromium, tab)
+        if self.on_move is not None:
+            await self.on_move(tab)
+        return await self._put_databases(state, until) if state else None
+
+    async def _put_databases(self, state: StorageState, until: Deadline) -> Failure | None:
+        left = until.left(self._clock.now())
+        try:
+            async with asyncio.timeout(left):
+                await put_databases(self.tab.context, state)
+        except (PlaywrightError, TimeoutError):
+            return Failure("BROWSER_UNRESPONSIVE", f"IndexedDB could not be put back in {words(left)}", tainted=True)
+        return None
+
+    async def kill(self) -> None:
+        """End the browser, and wait until it is gone, so that it is not given to anybody."""
+        self.chromium.kill(self._request.world)
+        limit = self._clock.now() + KILL_SECONDS
+        while self.chromium.alive and self._clock.now() < limit:
+            await self._clock.sleep(0.01)
+
+    async def end(self, seconds: float) -> bool:
+        """Close the context and give the place up. Whether it closed cleanly."""
+        if self._ended:
+            return True
+        closed = await self._close(seconds)
+        for raw in (*self.earlier, self.tab.raw):
+            raw.discard()
+        await self._fleet.release(self.chromium)
+        return closed
+
+    async def _close(self, seconds: float) -> bool:
+        """Close the context; a browser that does not even answer is killed."""
+        if self._ended:
+            return True
+        self._console += self.tab.watch.said()
+        self._ended = True
+        if self.tab.watch.pace.floods:  # what it still sends would hold up the end of the HAR file
+            await self.tab.silenced(min(FREED_SECONDS, seconds / 2))
+        closing = asyncio.create_task(self.tab.context.close())
+        try:
+            await asyncio.wait({closing}, timeout=min(PROMPT_SECONDS, seconds))
+            if not closing.done():
+                await self._help(closing, max(seconds - PROMPT_SECONDS, 0))
+            closed = closing.done() and closing.exception() is None
+            if not closed and not await self.chromium.answers(STOPPED_SECONDS):
+                self.chromium.kill(self._request.world)
+            return closed
+        finally:
+            closing.cancel()
+
+    async def _help(self, closing: asyncio.Task[None], seconds: float) -> None:
+        """A close that takes its time: a page that loops would hold it up."""
+        with contextlib.suppress(PlaywrightError, TimeoutError):
+            async with asyncio.timeout(seconds):
+                if await self.chromium.answers(STOPPED_SECONDS):
+                    await self.tab.freed(FREED_SECONDS)
+                    await asyncio.wait({closing})
+
+
+# What a context remembers, taken while it can still give it.
+
+_DATABASES = "Unable to serialize IndexedDB"
+_FILL_SESSION = """
+(([origin, entries]) => {
+  if (window !== top || location.origin !== origin || sessionStorage.length) return;
+  for (const [name, value] of Object.entries(entries)) sessionStorage.setItem(name, value);
+})
+"""
+_NOT_PUT = "Unable to restore IndexedDB"
+
+
+async def whole_storage(context: BrowserContext) -> tuple[StorageState, tuple[str, ...]]:
+    """Cookies, localStorage and IndexedDB of every origin; and what could not be had, a line each.
+
+    Waits for the pages; the caller bounds it. An origin that no page is open at costs a hidden page.
+    """
+    try:
+        return await context.storage_state(indexed_db=True), ()
+    except PlaywrightError as error:
+        if _DATABASES not in error.message:
+            raise
+        why = error.message[error.message.index(_DATABASES) :].splitlines()[0]
+        return await context.storage_state(), (f"IndexedDB: was not saved ({why})",)
+
+
+def without_databases(state: StorageState) -> StorageState:
+    """The same without IndexedDB. Pure."""
+    return {
+        "cookies": state["cookies"],
+        "origins": [{"origin": each["origin"], "localStorage": each["localStorage"]} for each in state["origins"]],
+    }
+
+
+async def put_databases(context: BrowserContext, state: StorageState) -> None:
+    """Put IndexedDB back into a context that has all the rest; one that cannot be put back stays out.
+
+    Not part of the context's making: an error there is taken for one of the browser.
+    """
+    origins: Sequence[Mapping[str, Any]] = state["origins"]
+    if not any(each.get("indexedDB") for each in origins):
+        return
+    try:
+        await context.set_storage_state(state)
+    except PlaywrightError as error:
+        if _NOT_PUT not in error.message:
+            raise
+
+
+async def state_of(tab: Tab, seconds: float) -> StorageState | None:
+    """All that is stored; cookies alone when a page does not answer; None when nothing does."""
+    try:
+        async with asyncio.timeout(seconds):
+            if tab.watch.crashed or await tab.freed(PROBE_SECONDS):
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(seconds / 2):
+                        return (await whole_storage(tab.context))[0]
+            return {"cookies": [_stored(cookie) for cookie in await tab.context.cookies()], "origins": []}
+    except (PlaywrightError, TimeoutError):
+        return None
+
+
+async def session_of(control: CDPSession) -> str | None:
+    """A script that puts the page's sessionStorage back (`session_script`); None when the page does not give it."""
+    try:
+        async with asyncio.timeout(PROBE_SECONDS):
+            origin, entries = await ask(control, "() => [location.origin, {...sessionStorage}]")
+    except (PlaywrightError, TimeoutError):
+        return None
+    return session_script(origin, entries)
+
+
+def session_script(origin: str, entries: Mapping[str, str]) -> str | None:
+    """A script that fills an empty sessionStorage before those of the page run; None when there is nothing to fill."""
+    return f"{_FILL_SESSION}({json.dumps([origin, dict(entries)])})" if entries else None
+
+
+def _stored(cookie: Cookie) -> StorageStateCookie:
+    return {
+        "name": cookie["name"],
+        "value": cookie["value"],
+        "domain": cookie["domain"],
+        "path": cookie["path"],
+        "expires": cookie["expires"],
+        "httpOnly": cookie["httpOnly"],
+        "secure": cookie["secure"],
+        "sameSite": cookie["sameSite"],
+    }
+
+
+# One browser context with the page that is acted on, and all that watches it.
+
+GRACE = 0.05
+"""Seconds after its limit at which a picture that Playwright did not end is ended from outside."""
+GIVE_UP_SECONDS = 0.3
+"""How long the closing of a context that nobody takes is waited for; it goes on beyond that."""
+_closing: set[asyncio.Task[None]] = set()
+"""Contexts that nobody waits for any more: asyncio itself would forget them."""
+
+
+@dataclass(slots=True)
+class Opened:
+    """What the last `open` asked for, and the page that was there when it was over."""
+
+    asked: str
+    came: str
+    acted: bool = False
+    """Whether a step since then may have led elsewhere."""
+
+
+@dataclass(slots=True)
+class Tab:
+    """A context and the page that is acted on. A session replaces it when it can no longer be trusted."""
+
+    context: BrowserContext
+    page: Page
+    watch: PageWatch
+    control: CDPSession
+    """Made before anything can hang: it can end an endless loop."""
+    har: Path | None
+    raw: RawTrace
+    """What Playwright has written of the running trace."""
+    traced: bool = False
+    passwords: set[str] = field(default_factory=set)
+    """Hosts and pages (host and path) on which a password was typed."""
+    opened: Opened | None = None
+    """The last `open` that passed here."""
+    unreachable: frozenset[str] = frozenset()
+    """Hosts of the project that the browser cannot reach, because it runs elsewhere."""
+    controls: dict[Page, CDPSession] = field(default_factory=dict)
+    """The control sessions of other pages, which were acted on or read before."""
+
+    @classmethod
+    async def open(
+        cls,
+        chromium: Chromium,
+        request: SessionRequest,
+        clock: Clock,
+        proxy: str,
+        viewport: tuple[int, int],
+        state: StorageState | None,
+        ready: Callable[[Tab], Awaitable[None]] | None = None,
+    ) -> Tab:
+        """Make context and page; `ready` is called with them. Raises what Playwright raises, and what `ready` does.
+
+        Whatever cuts it off, no context is left in the browser.
+        """
+        har = None if request.recording == "minimal" else _new_har(request.folder)
+        options = context_options(request, chromium.user_agent, proxy, viewport, state, har)
+        coming = asyncio.ensure_future(chromium.browser.new_context(**options))
+        try:
+            tab = await cls._of(await asyncio.shield(coming), chromium, request, clock, har)
+            if ready is not None:
+                await ready(tab)
+        except BaseException:
+            await _give_up(coming)
+            raise
+        return tab
+
+    @classmethod
+    async def _of(
+        cls, context: BrowserContext, chromium: Chromium, request: SessionRequest, clock: Clock, har: Path | None
+    ) -> Tab:
+        if request.start is not None:
+            await context.clock.set_system_time(request.start)
+        if script := request.first_script:
+            await context.add_init_script(script)
+        if request.cookies:
+            await context.add_cookies(request.cookies)
+        if request.allowed_domains:
+            for template in request.virtual_hosts:
+                await context.route(template.partition("{host}")[0] + "**", gate(request.domains))
+        watch = PageWatch(clock, request.on_request_failed, chromium.pace)
+        page = await context.new_page()
+        watch.attach(context, page)
+        control = await context.new_cdp_session(page)
+        raw = RawTrace.new(chromium.traces)
+        tab = cls(context, page, watch, control, har, raw, unreachable=chromium.unreachable)
+        if request.traced_from_start:
+            await tab.trace()
+        return tab
+
+    async def switch(self, page: Page) -> None:
+        """Act on another page of the context from now on. Raises what Playwright raises."""
+        control = await self.control_of(page)
+        self.controls[self.page] = self.control
+        self.page, self.control = page, control
+        self.watch.follow(page)
+
+    async def control_of(self, page: Page) -> CDPSession:
+        """The control session of any page of the context. Raises what Playwright raises."""
+        if page is self.page:
+            return self.control
+        if page not in self.controls:
+            self.controls[page] = await self.context.new_cdp_session(page)
+        return self.controls[page]
+
+    async def reopen(self) -> None:
+        """Act on a new page of the same context; the one before is given up. Raises what Playwright raises."""
+        lost = self.page
+        await self.switch(await self.context.new_page())
+        self.controls.pop(lost, None)
+        with contextlib.suppress(PlaywrightError):
+            await lost.close()
+
+    async def freed(self, seconds: float) -> bool:
+        """Whether the page answers, after ending what keeps it from it: a navigation, or a script that does not end."""
+        if self.watch.unanswered:
+            await self.stop_loading(seconds)
+        if await answers(self.control, seconds):
+            return True
+        try:
+            async with asyncio.timeout(seconds):
+                await self.control.send("Runtime.terminateExecution")
+        except (TimeoutError, PlaywrightError):
+            return False
+        return await answers(self.control, seconds)
+
+    async def silenced(self, seconds: float) -> None:
+        """Stop the scripts of pages that flood the browser with events, for good; and wait until they answer.
+
+        The commands arrive at once, the answers only when the events before them have been read.
+        """
+        controls = {self.control, *self.controls.values()}
+        stops = [each.send("Emulation.setScriptExecutionDisabled", {"value": True}) for each in controls]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await asyncio.gather(*stops, return_exceptions=True)
+
+    async def stop_loading(self, seconds: float) -> None:
+        """Give up a navigation that does not end; it would hold up whatever comes next."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.control.send("Page.stopLoading")
+        except (TimeoutError, PlaywrightError):
+            return  # whatever holds it up is found by the next call
+
+    async def picture(self, path: Path, seconds: float, target: Locator | None = None) -> None:
+        """A screenshot of what is in view, or of one element: the one place that takes them.
+
+        Playwright's own timeout comes first: it knows what is wrong with the element.
+        """
+        async with asyncio.timeout(seconds + GRACE):
+            await (target or self.page).screenshot(path=path, timeout=seconds * 1000)
+
+    async def trace(self) -> None:
+        """Record snapshots and screenshots from now on."""
+        if not self.traced:
+            self.traced = True
+            await self.context.tracing.start(screenshots=True, snapshots=True, sources=False, name=self.raw.name)
+
+
+def gate(domains: Domains) -> Callable[[Route], Awaitable[None]]:
+    """A handler of routes that holds back what is for a virtual host which the task may not reach.
+
+    To the network such a host is a server that is allowed. Playwright calls no handler for the target of a redirect:
+    `navigation_failure` sees where a page has come to.
+    """
+
+    async def decide(route: Route) -> None:
+        if domains.allows(route.request.url):
+            await route.fallback()
+        else:
+            await route.abort("blockedbyclient")
+
+    return decide
+
+
+async def _give_up(coming: asyncio.Future[BrowserContext]) -> None:
+    """Close a context that nobody takes, also one that is still on its way."""
+    closing = asyncio.create_task(_closed(coming))
+    _closing.add(closing)
+    closing.add_done_callback(_closing.discard)
+    await asyncio.wait({closing}, timeout=GIVE_UP_SECONDS)
+
+
+async def _closed(coming: asyncio.Future[BrowserContext]) -> None:
+    with contextlib.suppress(PlaywrightError, OSError):  # OSError: there is no room for its HAR file
+        await (await coming).close()
+
+
+def context_options(
+    request: SessionRequest,
+    user_agent: str,
+    proxy: str,
+    viewport: tuple[int, int],
+    state: StorageState | None,
+    har: Path | None,
+) -> dict[str, Any]:
+    """Options of `browser.new_context`. Pure."""
+    options: dict[str, Any] = {
+        "user_agent": f"{user_agent} harness-world/{request.world}",
+        "viewport": {"width": viewport[0], "height": viewport[1]},
+        "accept_downloads": True,
+    }
+    if request.allowed_domains:
+        options["proxy"] = {"server": proxy, "bypass": bypass(request.domains)}
+    if headers := request.mark.headers(request.world):
+        options["extra_http_headers"] = headers
+    if state is not None:
+        options["storage_state"] = state
+    if har is not None:
+        options |= {"record_har_path": har, "record_har_mode": "full", "record_har_content": "embed"}
+    return options
+
+
+def _new_har(folder: Path) -> Path:
+    return folder / f"har-{len(list(folder.glob('har-*.har'))) + 1}.har"

@@ -1,0 +1,1 @@
+"""From an exception of Playwright to a Failure: `classify` shows the order in which evidence counts."""

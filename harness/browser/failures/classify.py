@@ -1,0 +1,317 @@
+"""Why an element could not be acted on, from what the page and the call log say. Pure."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import TimeoutError as PlaywrightTimeoutError
+
+from harness.browser.context import Opened
+from harness.browser.failures.liveness import (
+    aborted,
+    blocked,
+    dead,
+    hung,
+    lost,
+    no_answer,
+    performed,
+    timed_out,
+    unanswered,
+    who_answers,
+)
+from harness.browser.failures.login import session_lost
+from harness.browser.failures.navigation import (
+    cut_short,
+    late_opening,
+    lost_page,
+    navigation_failure,
+    opening_failure,
+    refused_page,
+    strayed_page,
+    undelivered,
+)
+from harness.browser.failures.network import net_error
+from harness.browser.failures.scene import CallLog, Facts, Scene, ask, elsewhere, seconds, shortened, textless
+from harness.criteria import fold
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failed, Failure
+
+OTHER_TEXT = "The element is there with another text: mend the text that the selector asks for."
+_UNSTABLE = r"is not stable|detached from the DOM"
+_OUTSIDE = r"outside of the viewport"
+_HIDDEN = rf"is not visible|{_OUTSIDE}"
+_DISABLED = r"is not enabled|is not editable"
+
+
+def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
+    """Of an act that ended with its time. `facts`: None when the page did not tell them."""
+    details: dict[str, Any] = {"url": scene.page.url, "call_log": log.tail}
+    if log.dragging and log.covering:
+        return _no_place(scene, log.covering, details)
+    if facts is None or (log.effect is not Effect.NONE and not _never_ready(facts, log)):
+        return replace(timed_out(scene), details=details, effect=log.effect)
+    if facts.frame_missing:
+        message = f"no frame matches {facts.missing_frame} (looked for {seconds(scene.patience)})"
+        return Failure("FRAME_NOT_FOUND", message, details=details)
+    if facts.count == 0 and not log.says(_UNSTABLE):
+        return _nowhere(scene, facts, details)
+    return _not_ready(scene, facts, log, details)
+
+
+def _nowhere(scene: Scene, facts: Facts, details: dict[str, Any]) -> Failure:
+    """Nothing on the page matches."""
+    details |= {"similar": list(facts.similar)} if facts.similar else {}
+    message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
+    if inside := elsewhere(facts):
+        return Failure("ELEMENT_NOT_FOUND", f"{message}; {inside}", details=details, advice=in_frame(facts))
+    if near := textless(facts):
+        return Failure("ELEMENT_NOT_FOUND", f"{message}; {near}", details=details, advice=OTHER_TEXT)
+    return Failure("ELEMENT_NOT_FOUND", message, details=details)
+
+
+def in_frame(facts: Facts) -> str:
+    """What to do about an element that is in a frame."""
+    quoted = json.dumps(facts.in_frame, ensure_ascii=False)
+    return f"Elements in an iframe need `frame`: say `frame: {quoted}` in this step."
+
+
+def _never_ready(facts: Facts, log: CallLog) -> bool:
+    """It was not ready when it was looked at, and is not now: its time was over in the middle of a further look."""
+    return log.unsaid and log.says(r"^retrying") and (facts.disabled or not facts.visible)
+
+
+def _no_place(scene: Scene, covering: str, details: dict[str, Any]) -> Failure:
+    """A drag that was begun and could not be ended: something lies over the place to drop on."""
+    message = f"the place on which {scene.selector} is dropped is covered by {covering}"
+    return Failure("ELEMENT_COVERED", message, details=details | {"covered_by": covering}, effect=Effect.POSSIBLE)
+
+
+def _not_ready(scene: Scene, facts: Facts, log: CallLog, details: dict[str, Any]) -> Failure:
+    """The element is there."""
+    selector = scene.selector
+    covering = log.covering or facts.covered_by
+    if not facts.visible or (log.says(_HIDDEN) and not covering):
+        where = "is outside of the view" if facts.visible and log.says(_OUTSIDE) else "is not visible"
+        return Failure("ELEMENT_HIDDEN", f"{selector} {where}", details=details)
+    if facts.disabled or log.says(_DISABLED):
+        return Failure("ELEMENT_DISABLED", f"{selector} is disabled or read-only", details=details)
+    if covering:
+        shown = facts.covered_by or covering
+        return Failure("ELEMENT_COVERED", f"{selector} is covered by {shown}", details=details | {"covered_by": shown})
+    if log.says(_UNSTABLE):
+        return Failure("ELEMENT_UNSTABLE", f"{selector} keeps moving or is re-created", details=details)
+    return replace(timed_out(scene), details=details)
+
+
+# Exception -> Failure: the only reader of Playwright's messages. The order of the rules matters.
+
+_INVALID = re.compile(
+    r"Cannot navigate to invalid URL|while parsing|not a valid (selector|XPath)|Unknown key|Unknown engine"
+    r"|Element is not an? |Not a checkbox|iframe> was expected|Cannot type text into|Malformed value|Invalid selector"
+    r"|Cannot uncheck radio|Non-multiple file input|Node is not an|cannot be filled"
+    r"|Failed to execute '(querySelector|evaluate)"
+)
+_WAIT = "Step timeout: wait for "
+_DOWNLOAD = "Download is starting"
+_LEFT = "Execution context was destroyed"
+_GONE = re.compile(rf"not attached to the DOM|Frame was detached|{_LEFT}|page is navigating")
+
+
+async def failure_of(error: Exception, scene: Scene) -> Failure:
+    """The Failure of whatever an act raised. Ends OVERTIME after the attempt's limit at the latest, or nearly so."""
+    if isinstance(error, Failed):
+        raised = undelivered(error.failure, scene)
+        return replace(raised, selector=raised.selector or scene.selector)
+    text = str(error)
+    failure = await lost(text, scene) or await aborted(text, scene)
+    if failure is None and isinstance(error, TimeoutError):
+        failure = await _explained(await unanswered(scene), scene)
+        if login := await session_lost(failure, scene):
+            failure = replace(login, effect=failure.effect, tainted=True)
+    if failure is None:
+        failure = await _live(error, text, scene)
+        failure = strayed_page(scene, failure.effect) or refused_page(failure, scene) or failure
+        failure = await session_lost(failure, scene) or failure
+    return replace(failure, selector=failure.selector or scene.selector, cause=error)
+
+
+async def _explained(failure: Failure, scene: Scene) -> Failure:
+    """An act that had to be ended from outside, though the page answers: an element that is missing says why."""
+    facts = await _ask(scene) if failure.code == "STEP_TIMEOUT" else None
+    if facts is None or facts.count:
+        return failure
+    why = late_wait(scene, facts) if scene.waits else element_failure(scene, facts, CallLog(()))
+    return replace(why, tainted=True)
+
+
+async def _live(error: Exception, text: str, scene: Scene) -> Failure:
+    name = net_error(text)
+    ended = cut_short(name, text, scene)
+    if ended is not None:
+        return ended
+    if name is not None:
+        return opening_failure(name, text, scene)
+    if "strict mode violation" in text:
+        return await _ambiguous(scene, text)
+    code = _named(text)
+    if code is None and isinstance(error, PlaywrightTimeoutError):
+        return await _too_late(text, scene)
+    if code is None:
+        code = "ACTION_FAILED" if isinstance(error, PlaywrightError) else "UNKNOWN"
+    return Failure(code, _first_line(text), details=_words(text), effect=_effect(code, text, scene))
+
+
+def _effect(code: str, text: str, scene: Scene) -> Effect:
+    """What cannot be done was not done; a script whose page went away may have made it go."""
+    if code == "INVALID_INPUT":
+        return Effect.NONE
+    return Effect.POSSIBLE if scene.acts and _LEFT in text else CallLog.of(text).effect
+
+
+def _named(text: str) -> str | None:
+    """The code of a message that names its cause."""
+    if _DOWNLOAD in text or _INVALID.search(text):
+        return "INVALID_INPUT"
+    return "ELEMENT_UNSTABLE" if _GONE.search(text) else None
+
+
+async def _ambiguous(scene: Scene, text: str) -> Failure:
+    facts = await _ask(scene)
+    count = facts.count if facts else int((re.search(r"resolved to (\d+)", text) or [0, 2])[1])
+    details: dict[str, Any] = {"url": scene.page.url, "count": count, "matches": list(facts.matches if facts else ())}
+    what = scene.selector if facts else f"{scene.selector} or its frame {scene.frame}"
+    what = f"the frame {facts.ambiguous_frame}" if facts and facts.ambiguous_frame else what
+    return Failure("SELECTOR_AMBIGUOUS", f"{what} matches {count} elements", details=details)
+
+
+async def _ask(scene: Scene) -> Facts | None:
+    """Facts of the step's selector; None when the page does not answer in time."""
+    if scene.selector is None and scene.frame is None:
+        return None
+    try:
+        look = scene.look
+        async with asyncio.timeout(look):
+            return await ask(scene.page, scene.selector or ":root", scene.frame, look)
+    except (TimeoutError, PlaywrightError):
+        return None
+
+
+async def _too_late(text: str, scene: Scene) -> Failure:
+    """Playwright's own timeout: look at dialog, network, page and element, in this order."""
+    if scene.watch.blocked:
+        return blocked(scene, CallLog.of(text).effect)
+    if scene.opens:
+        return await late_opening(scene)
+    log = CallLog.of(text)
+    pending = scene.watch.unanswered
+    if pending and log.effect is not Effect.NONE and await scene.chromium.answers(scene.look / 2):
+        return no_answer(scene, pending, log.effect)
+    facts, (page, browser) = await asyncio.gather(_ask(scene), who_answers(scene))
+    failure = dead(text, scene)
+    if failure is not None:
+        return failure
+    if not page:
+        return hung(scene, browser, performed(scene, log))
+    if log.effect is Effect.NONE and not log.found and not (facts and facts.count):
+        failure = lost_page(scene)
+    return failure or (late_wait(scene, facts) if scene.waits else _unready(scene, facts, log))
+
+
+def _unready(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
+    """What held an act up: its own consequences once it was performed, before that its element."""
+    failure = navigation_failure(scene) if log.effect is not Effect.NONE and not log.dragging else None
+    return failure or element_failure(scene, facts, log)
+
+
+def with_popups(failure: Failure, popups: Collection[str]) -> Failure:
+    """The failure with the new pages that were opened; what is missing here may be there."""
+    if not popups:
+        return failure
+    *_, last = popups
+    message = f"{failure.message} (a new page was opened: {last})" if _is_missing(failure) else failure.message
+    return replace(failure, message=message, details={**failure.details, "popups": list(popups)})
+
+
+def with_redirect(failure: Failure, opened: Opened | None, url: str) -> Failure:
+    """The failure of a missing element, with what was asked for, when the site has led to another page than that.
+
+    A visitor who is not logged in gets the login page so. After an act that may have led elsewhere, only the very page
+    that the `open` came to counts.
+    """
+    if opened is None or not _is_missing(failure) or (opened.acted and url != opened.came):
+        return failure
+    asked, came = urlsplit(opened.asked), urlsplit(url)
+    if came.scheme not in ("http", "https") or _place(asked) == _place(came):
+        return failure
+    same_site = asked.netloc == came.netloc
+    page, wanted = ((each.path or "/") if same_site else "".join(_place(each)) for each in (came, asked))
+    message = (
+        f"{failure.message} (the page is {page}: the site led there from {wanted}, which the last `open` asked for)"
+    )
+    return replace(failure, message=message, details={**failure.details, "opened": opened.asked})
+
+
+def _is_missing(failure: Failure) -> bool:
+    return failure.code == "ELEMENT_NOT_FOUND" or (failure.code == "STEP_TIMEOUT" and failure.message.startswith(_WAIT))
+
+
+def _place(url: SplitResult) -> tuple[str, str]:
+    """Host and path. `/grid/` for `/grid`, and https for http, is no other page."""
+    return url.netloc, url.path.rstrip("/")
+
+
+def _words(text: str) -> dict[str, Any]:
+    log = CallLog.of(text).tail
+    return {"call_log": log} if log else {}
+
+
+def _first_line(text: str) -> str:
+    """The message without API name, call log and the browser's own log."""
+    if _DOWNLOAD in text:
+        return "this URL is a download, not a page: use `download` on the link to it"
+    line = (text.splitlines() or [""])[0]
+    return re.sub(r"^\w+\.\w+: (Error: )?", "", line).strip()
+
+
+# What a `wait` that ended without its element found instead. Pure.
+
+
+def late_wait(scene: Scene, facts: Facts | None) -> Failure:
+    """`Step timeout: wait for ... exceeded ...s`, and what the page has in its place."""
+    failure = timed_out(scene)
+    if facts is None:
+        return failure
+    found = instead(facts, scene.text)
+    details = {**failure.details, "count": facts.count, "visible": facts.visible_count}
+    details |= {"text": facts.text} if facts.count and scene.text is not None else {}
+    details |= {"instead": found} if found else {}
+    details |= {"similar": list(facts.similar)} if facts.similar else {}
+    advice = in_frame(facts) if facts.in_frame else failure.advice
+    message = f"{failure.message}: {found}" if found else failure.message
+    return replace(failure, message=message, details=details, advice=advice)
+
+
+def instead(facts: Facts, wanted: str | None) -> str:
+    """What is there instead of the awaited element; empty when it came just now."""
+    if facts.missing_frame is not None:
+        return f"no frame matches {facts.missing_frame}"
+    if facts.count == 0:
+        near = elsewhere(facts) or textless(facts)
+        return f"no element matches; {near}" if near else "no element matches"
+    if facts.visible_count == 0:
+        return f"{_matching(facts.count)}, none is visible"
+    if wanted is None or fold(wanted) in facts.text:
+        return ""
+    shown = f"text is {shortened(facts.text)!r}"
+    return f"its {shown}" if facts.count == 1 else f"{_matching(facts.count)}, the first visible one's {shown}"
+
+
+def _matching(count: int) -> str:
+    return "1 element matches" if count == 1 else f"{count} elements match"

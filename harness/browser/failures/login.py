@@ -1,0 +1,183 @@
+"""The login page where a session was: SESSION_LOST, told from the page before a missing element is blamed.
+
+A page is the site's login page when it shows exactly one password field, which asks for the known password, and the
+form is one in which the task has typed a password before, or calls itself a login (path, action, button, title), or
+declares a user name beside the password. Forms that register, change or confirm something are none.
+
+Nothing is lost when the task has typed no password on this host, went to the login page by itself (a plain visit or a
+logout), or is just filling the form in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.async_api import Error as PlaywrightError
+
+from harness.browser.failures.liveness import PROBE_SECONDS
+from harness.browser.failures.network import REFUSED_STATUSES
+from harness.browser.failures.scene import Scene, locate
+from harness.browser.isolated import script
+from harness.browser.page_events import Exchange, before, document_of, hops_to, since
+from harness.recovery.failure import Failure
+from harness.spec.names import host_of
+
+_FORM = script(
+    "login_form",
+    """
+passwords => {
+  const shown = e => {
+    const box = e.getBoundingClientRect();
+    return box.width > 0 && box.height > 0 && e.checkVisibility({visibilityProperty: true});
+  };
+  const text = value => (value || '').trim().replace(/\\s+/g, ' ').slice(0, 100);
+  const visible = passwords.filter(shown);
+  if (!visible.length) return null;
+  const [field] = visible, form = field.form, scope = form || field.getRootNode();
+  const typed = ['text', 'email', 'tel', 'number'];
+  const others = [...scope.querySelectorAll('input')].filter(e => typed.includes(e.type) && shown(e));
+  const sends = 'button:not([type=button]):not([type=reset]), input:is([type=submit], [type=image])';
+  const button = scope.querySelector(sends) || scope.querySelector('button');
+  const name = e => text(e.name || e.id);
+  return {
+    passwords: visible.length,
+    filled: visible.some(e => e.value !== ''),
+    purpose: field.getAttribute('autocomplete') || '',
+    user_name: others.some(e => (e.getAttribute('autocomplete') || '').includes('username')),
+    fields: [...others.map(name), name(field)].slice(0, 10),
+    action: text(form?.getAttribute('action')),
+    name: text(form ? `${form.id} ${form.getAttribute('name') || ''}` : ''),
+    button: text(button?.innerText || button?.value || button?.getAttribute('aria-label')),
+    title: text(document.title),
+  };
+}
+""",
+)
+_IN_LOGIN_FORM = script(
+    "in_login_form",
+    "matches => matches.some(e => !!e.closest('form')?.querySelector('input[type=password]'))",
+)
+_LOGIN = re.compile(
+    r"log[\s_-]?[io]n|sign[\s_-]?[io]n|\bauth(?!or)|\bsso\b|\bsessions?\b"
+    r"|anmeld|einlogg|connexion|connecter|acceder|accedi|iniciar|entrar|inlogg|zaloguj|войти|登录|ログイン|로그인",
+    re.IGNORECASE,
+)
+_OTHER = re.compile(
+    r"regist|sign[\s_-]?up|creat|join|chang|updat|reset|forgot|recover|delet|remov|confirm|new[\s_-]?password|save",
+    re.IGNORECASE,
+)
+_LOGOUT = re.compile(r"(log|sign)[\s_-]?(out|off)|abmeld", re.IGNORECASE)
+_OTHER_PURPOSES = ("new-password", "one-time-code")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The form around the page's first visible password field."""
+
+    passwords: int
+    filled: bool
+    purpose: str
+    """The password field's `autocomplete`."""
+    user_name: bool
+    """Whether a field is declared to take the user name."""
+    fields: tuple[str, ...]
+    action: str
+    name: str
+    button: str
+    title: str
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What a report says of it."""
+        return {"title": self.title, "fields": list(self.fields), "action": self.action, "button": self.button}
+
+
+async def session_lost(failure: Failure, scene: Scene) -> Failure | None:
+    """SESSION_LOST in place of a missing element, when the page is evidence for it. Asks as long as can be afforded."""
+    if not missing(failure, scene) or host_of(scene.page.url) not in {host_of(f"//{entry}") for entry in scene.logins}:
+        return None
+    form = await _form(scene, failure.code, max(PROBE_SECONDS, scene.look))
+    if form is None or not is_login(form, scene.page.url, scene.logins):
+        return None
+    exchanges, url = scene.watch.exchanges, scene.page.url
+    if unsent(form, exchanges, url) or visited(exchanges, url, again=scene.fills and page_of(url) in scene.logins):
+        return None
+    needed = scene.frame if failure.code == "FRAME_NOT_FOUND" else scene.selector
+    where = f"the site shows its login page ({scene.page.url}) where step needed {needed}"
+    details = {**failure.details, "missing": needed, "instead_of": failure.code, "login": form.facts}
+    return Failure("SESSION_LOST", f"{where}; the task had given its password there", scene.selector, details)
+
+
+def missing(failure: Failure, scene: Scene) -> bool:
+    """Whether the step's element is not there, or not to be seen."""
+    if failure.code == "STEP_TIMEOUT":
+        return scene.waits and failure.details.get("visible") == 0
+    return failure.code in ("ELEMENT_NOT_FOUND", "FRAME_NOT_FOUND", "ELEMENT_HIDDEN")
+
+
+async def _form(scene: Scene, code: str, seconds: float) -> Form | None:
+    """The page's login form; None when there is none, when the step is about it, or when the page does not answer."""
+    try:
+        async with asyncio.timeout(seconds):
+            answer = await _FORM.of_all(scene.page.locator("input[type=password]"))
+            if answer is None or code == "FRAME_NOT_FOUND" or scene.selector is None:
+                return form_of(answer)
+            inside = await _IN_LOGIN_FORM.of_all(locate(scene.page, scene.selector, scene.frame))
+    except (TimeoutError, PlaywrightError):
+        return None
+    return None if inside else form_of(answer)
+
+
+def form_of(answer: Mapping[str, Any] | None) -> Form | None:
+    """The page's answer as a Form. Pure."""
+    return Form(**{**answer, "fields": tuple(answer["fields"])}) if answer else None
+
+
+def is_login(form: Form, url: str, logins: Collection[str]) -> bool:
+    """Whether the form asks who is there, and nothing else. Pure."""
+    own = f"{_path(url)} {_path(form.action)} {form.name} {form.button}"
+    if form.passwords != 1 or form.purpose in _OTHER_PURPOSES or _OTHER.search(own):
+        return False
+    declared = form.purpose == "current-password" and form.user_name
+    return declared or page_of(url) in logins or _LOGIN.search(f"{own} {form.title}") is not None
+
+
+def page_of(url: str) -> str:
+    """Host and path: how a page on which a password was typed is remembered."""
+    return f"{host_of(url)}{_path(url)}"
+
+
+def unsent(form: Form, exchanges: Sequence[Exchange], url: str) -> bool:
+    """Whether the task is just filling the form in. One that is still filled after the site said no was sent. Pure."""
+    asked = since(exchanges, document_of(exchanges, url))
+    return form.filled and not any(exchange.method != "GET" and _says_no(exchange, url) for exchange in asked)
+
+
+def visited(exchanges: Sequence[Exchange], url: str, *, again: bool) -> bool:
+    """Whether the task itself asked for this login page. Pure.
+
+    It came by a redirect, as the answer to a form, or after a request that was refused (401, 403): not asked for. By a
+    plain GET: asked for, when the page is called a login, or `again`: the step types where a password was typed before.
+    """
+    hops = hops_to(exchanges, url)
+    if any(_LOGOUT.search(_path(hop.url)) for hop in hops):
+        return True
+    if len(hops) != 1 or hops[0].method != "GET" or any(_says_no(one, url) for one in before(exchanges, hops[0])):
+        return False
+    return again or _LOGIN.search(_path(url)) is not None
+
+
+def _says_no(exchange: Exchange, url: str) -> bool:
+    return exchange.status in REFUSED_STATUSES and host_of(exchange.url) == host_of(url)
+
+
+def _path(url: str) -> str:
+    try:
+        return urlsplit(url).path
+    except ValueError:
+        return ""

@@ -1,0 +1,250 @@
+"""Navigations that did not come to their end though the site answers: aborted, replaced, or never complete."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import urlsplit
+
+from harness.browser.failures.liveness import hung, no_answer, timed_out, who_answers
+from harness.browser.failures.login import missing
+from harness.browser.failures.network import (
+    BLOCKED,
+    GIVEN_UP,
+    POLICY_ERRORS,
+    TELL_STATUS,
+    names_cause,
+    net_error,
+    net_failure,
+    policy_failure,
+    refuses,
+    status_failure,
+)
+from harness.browser.failures.scene import Scene
+from harness.browser.page_events import Exchange, Line, document_of, since
+from harness.recovery.catalog import Effect
+from harness.recovery.failure import Failure
+from harness.spec.names import Domains
+
+SHOWN = 5
+"""Requests that are named as not ended."""
+_REPLACED = re.compile(r'interrupted by another navigation to "([^"]*)"')
+
+
+def cut_short(name: str | None, text: str, scene: Scene) -> Failure | None:
+    """Why a navigation was aborted: Chromium's one word for it (`ERR_ABORTED`) says nothing of the cause.
+
+    None for any other error.
+    """
+    by = _REPLACED.search(text)
+    if by is None and name != GIVEN_UP:
+        return None
+    failure = _kept(scene) or _scheme_refused(scene.watch.navigation)
+    return failure or _replaced(by[1] if by else _instead(text, scene), scene)
+
+
+def _kept(scene: Scene) -> Failure | None:
+    """The page asked whether it may be left, and was told no."""
+    asked = [each for each in scene.watch.dialogs if each["type"] == "beforeunload"]
+    if not asked or asked[-1]["answer"] == "accept":
+        return None
+    message = f"{scene.page.url} asked whether it may be left, and the answer was to stay: {scene.what}"
+    return Failure("DIALOG_BLOCKED", message, details={"url": scene.page.url})
+
+
+def _scheme_refused(navigation: Exchange | None) -> Failure | None:
+    """A redirect to what no browser opens."""
+    if navigation is None or urlsplit(navigation.url).scheme in ("http", "https"):
+        return None
+    message = f"the site redirects to {navigation.url}: only http and https are opened"
+    return Failure("NET_BLOCKED", message, details={"url": navigation.url, "method": navigation.method})
+
+
+def _instead(text: str, scene: Scene) -> str | None:
+    """Where the page went; None when it went nowhere."""
+    asked, navigation = text.partition(f"{GIVEN_UP} at ")[2].splitlines(), scene.watch.navigation
+    return navigation.url if asked and navigation and navigation.url != asked[0] else None
+
+
+def _replaced(by: str | None, scene: Scene) -> Failure:
+    """Nothing says why when there is no page instead: an answer without one, a script that stopped loading, ..."""
+    end = f"the page went to {by} instead" if by else f"the browser gave it up, and shows {scene.page.url}"
+    details = {"url": by or scene.page.url, "net_error": f"net::{GIVEN_UP}"}
+    message = f"{scene.what} did not come to its end: {end}"
+    return Failure("NAVIGATION_INTERRUPTED", message, details=details, effect=Effect.POSSIBLE)
+
+
+def unfinished(scene: Scene, navigation: Exchange | None) -> Failure:
+    """A document that was answered, and not loaded in time: what of it is missing, and whether the page is usable."""
+    failure = timed_out(scene)
+    if navigation is None or navigation.status is None:
+        return failure
+    pending = list(dict.fromkeys(navigation.loading.values()))
+    details: dict[str, Any] = {"status": navigation.status, "usable": navigation.parsed, "pending": pending[:SHOWN]}
+    words = f": {_listed(pending)} not ended" if pending else ""
+    words += "; the page itself is there" if words and navigation.parsed else ""
+    details = {**failure.details, **details}
+    advice = f"Look at the network log for {pending[0]}, which did not end." if pending else ""
+    return replace(failure, message=f"{failure.message}{words}", details=details, effect=Effect.DONE, advice=advice)
+
+
+def _listed(urls: list[str]) -> str:
+    """One URL and its verb, or several."""
+    more = f" and {len(urls) - 1} more have" if len(urls) > 1 else " has"
+    return f"{urls[0]}{more}"
+
+
+# Navigations that failed, whatever began them: an `open`, a click, or the page itself; from what was seen.
+
+
+def opening_failure(name: str, text: str, scene: Scene) -> Failure:
+    """A goto's network error. With an empty body only the response event knows the status."""
+    navigation = scene.watch.navigation
+    if navigation is not None:
+        return _broken(name, navigation, scene)
+    return net_failure(name, text.rpartition(" at ")[2].splitlines()[0], scene.domains)
+
+
+async def late_opening(scene: Scene) -> Failure:
+    """A goto that did not end: a network error that only its request knows, no answer, or a page that hangs."""
+    navigation = scene.watch.navigation
+    name = net_error(navigation.error or "") if navigation else None
+    if navigation and name and name != GIVEN_UP:
+        return _broken(name, navigation, scene)
+    page, browser = await who_answers(scene)
+    if not page or not browser:
+        return hung(scene, browser)
+    pending = scene.watch.unanswered
+    return no_answer(scene, pending, Effect.POSSIBLE) if pending else unfinished(scene, navigation)
+
+
+def navigation_failure(scene: Scene) -> Failure | None:
+    """The act was done, and what it opened failed, was not given by its site (see `refuses`), or is not allowed.
+
+    Only what is known by now is judged: an act that started no navigation waits for none.
+    """
+    navigation = scene.watch.navigation
+    failure = (_unopened(navigation, scene) if navigation else None) or strayed_page(scene, Effect.DONE)
+    if failure is None and navigation is not None and not scene.domains.allows(navigation.url):
+        failure = _redirected_astray(navigation, scene)
+    return replace(failure, selector=scene.selector) if failure else None
+
+
+def strayed_page(scene: Scene, effect: Effect) -> Failure | None:
+    """Another page, a popup, was to leave the allowed domains: that outweighs whatever else failed."""
+    stray = strayed(scene.watch.elsewhere, scene.domains)
+    return policy_failure(stray.url, scene.domains, {"method": stray.method}, effect) if stray else None
+
+
+def _redirected_astray(navigation: Exchange, scene: Scene) -> Failure:
+    """One virtual host has sent the page to another: they share a server, so only the answer shows it."""
+    failure = policy_failure(navigation.url, scene.domains, {"method": navigation.method}, Effect.DONE)
+    message = f"{failure.details['host']} is outside of the task's allowed_domains: a redirect led to {navigation.url}"
+    return replace(failure, message=message)
+
+
+def undelivered(failure: Failure, scene: Scene) -> Failure:
+    """A download of which no file came; its click opened a page instead, and that one tells why.
+
+    The file is still to be had: a retry has to click again, so nothing counts as done.
+    """
+    navigation = scene.watch.navigation
+    if failure.code != "DOWNLOAD_FAILED" or navigation is None:
+        return failure
+    reason = _unopened(navigation, scene) or _by_status(navigation, scene, Effect.DONE)
+    if reason is None:
+        return failure
+    details = {**failure.details, **reason.details, "instead_of": failure.code}
+    return replace(reason, message=f"{failure.message}: {reason.message}", details=details, effect=Effect.POSSIBLE)
+
+
+def refused_page(failure: Failure, scene: Scene) -> Failure | None:
+    """A missing element on a page that says what went wrong with its site, which an earlier step may have opened.
+
+    Its answer may come only after the step that asked for it: a list or a box that submits its form as it changes.
+    """
+    page = document_of(scene.watch.exchanges, scene.page.url)
+    if page is None or not names_cause(page.status or 0) or not missing(failure, scene):
+        return None
+    refusal = _by_status(page, scene, Effect.NONE)
+    if refusal is None:
+        return None
+    details = {**failure.details, **refusal.details, "method": page.method, "instead_of": failure.code}
+    return _of_before(replace(refusal, details=details))
+
+
+def lost_page(scene: Scene) -> Failure | None:
+    """The navigation, perhaps of an earlier step, that has left nothing but the browser's own error page."""
+    lost = scene.watch.last_failed
+    if lost is None or not scene.page.url.startswith("chrome-error:"):
+        return None
+    return _of_before(_broken(net_error(lost.error or "") or "ERR_FAILED", lost, scene, Effect.NONE))
+
+
+def _of_before(failure: Failure) -> Failure:
+    """A page that an earlier step has opened is of no use: its GET is navigated again before the step (DESIGN 4.2)."""
+    again = failure.retryable and failure.details["method"] in ("GET", "HEAD")
+    return replace(failure, details={**failure.details, "opened_before": True}, tainted=again)
+
+
+def _broken(name: str, navigation: Exchange, scene: Scene, effect: Effect | None = None) -> Failure:
+    """A navigation that ended in `name`; some names only say that its status tells the cause."""
+    failure = None
+    if navigation.status and name in TELL_STATUS:
+        failure = _by_status(navigation, scene, effect or Effect.NONE)
+    failure = failure or net_failure(name, navigation.url, scene.domains, effect)
+    status = {"status": navigation.status} if navigation.status else {}
+    return replace(failure, details={**failure.details, **status, "method": navigation.method})
+
+
+def _by_status(navigation: Exchange, scene: Scene, effect: Effect) -> Failure | None:
+    status, headers = navigation.status or 0, navigation.headers
+    return status_failure(status, navigation.url, headers, scene.clock.wall(), effect)
+
+
+def _unopened(navigation: Exchange, scene: Scene) -> Failure | None:
+    name = net_error(navigation.error or "")
+    if name is not None and name != GIVEN_UP:
+        return _broken(name, navigation, scene, Effect.DONE)
+    refusal = _by_status(navigation, scene, Effect.DONE) if refuses(navigation.status or 0) else None
+    return refusal and replace(refusal, details={**refusal.details, "method": navigation.method})
+
+
+# What a task asked for outside of its `allowed_domains`. Nothing of it was sent. Pure.
+
+_SOCKET = re.compile(r"^WebSocket connection to '(wss?://[^']*)' failed: ")
+
+
+def refused_hosts(exchanges: Sequence[Exchange], lines: Iterable[Line], page: str, domains: Domains) -> tuple[str, ...]:
+    """Hosts that were refused since the page with the URL `page` was asked for, in alphabetical order.
+
+    Of WebSockets only the console tells, and not of which page: theirs are of the whole session.
+    """
+    if not domains.allowed:
+        return ()
+    urls: list[str] = []
+    if any(exchange.error for exchange in exchanges):  # seldom: most pages pay for nothing more
+        asked = since(exchanges, document_of(exchanges, page))
+        urls += [exchange.url for exchange in asked if refused(exchange.error)]
+    urls += filter(None, map(_refused_socket, lines))
+    return tuple(sorted({domains.host(url) for url in urls if not domains.allows(url)}))
+
+
+def refused(error: str | None) -> bool:
+    """Whether the closed proxy, which stands for all other hosts, got the request, or it was held back here."""
+    return error is not None and net_error(error) in (*POLICY_ERRORS, BLOCKED)
+
+
+def _refused_socket(line: Line) -> str | None:
+    found = _SOCKET.match(line.text)
+    return found[1] if found and refused(line.text) else None
+
+
+def strayed(navigations: Iterable[Exchange], domains: Domains) -> Exchange | None:
+    """The first navigation to a host that is not allowed.
+
+    The host decides, not the error: a popup's refusal may become known only after the click is over.
+    """
+    return next((exchange for exchange in navigations if not domains.allows(exchange.url)), None)

@@ -1,0 +1,418 @@
+"""What a failure is judged by."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any
+
+from playwright.async_api import CDPSession, Frame, FrameLocator, Locator, Page
+from playwright.async_api import Error as PlaywrightError
+
+from harness.browser.isolated import script
+from harness.browser.page_events import PageWatch
+from harness.browser.process import Chromium
+from harness.recovery.catalog import Effect
+from harness.resilience import Clock, Deadline
+from harness.spec.names import ANYWHERE, Domains
+from harness.spec.steps import Open, Step, Submit, Type, Wait
+
+# What Playwright's call log says of an act that did not end. Pure.
+
+TAIL = 12
+_ANSI = re.compile(r"\x1b\[[0-9;]*m")
+_PERFORMED = re.compile(r"performing \w[\w ]* action|\bpress\(|setInputFiles\(|keyboard\.")
+_INSIDE = re.compile(r"(attempting|retrying) (select option|fill) action")
+_CHECKED = "waiting for element to be visible"
+_FILES = re.compile(r'locator resolved to <(label\b|input\b.*type="file")')
+
+
+@dataclass(frozen=True, slots=True)
+class CallLog:
+    """The lines after `Call log:` of an error's message."""
+
+    lines: tuple[str, ...]
+
+    @classmethod
+    def of(cls, message: str) -> CallLog:
+        clean = _ANSI.sub("", message).partition("Browser logs:")[0]
+        return cls(tuple(line.strip(" -\t") for line in clean.partition("Call log:")[2].splitlines() if line.strip()))
+
+    @property
+    def tail(self) -> list[str]:
+        return list(self.lines[-TAIL:])
+
+    def says(self, pattern: str) -> bool:
+        return any(re.search(pattern, line) for line in self.lines)
+
+    @property
+    def found(self) -> bool:
+        """Whether the element was there at all."""
+        return self.says(r"locator resolved to")
+
+    @property
+    def unsaid(self) -> bool:
+        """Whether it ends where Playwright fills, chooses or hands over files: all in one, inside the page.
+
+        It says nothing of it afterwards. A page whose scripts hold it up may have been changed, and may not.
+        """
+        last = self.lines[-1] if self.lines else ""
+        inside = _INSIDE.search(last) or (_CHECKED in last and any(map(_INSIDE.search, self.lines)))
+        return bool(inside or _FILES.match(last))
+
+    @property
+    def dragging(self) -> bool:
+        """Whether a drag was begun, and not ended: pressed, moved, not let go."""
+        return self.says(r"move and down action") and not self.says(r"performing move and up action")
+
+    @property
+    def effect(self) -> Effect:
+        """Whether the act was performed (DESIGN 8). Of a drag, only letting go is what it is done for."""
+        if self.says(r"action done") and not self.dragging:
+            return Effect.DONE
+        return Effect.POSSIBLE if self.unsaid or any(map(_PERFORMED.search, self.lines)) else Effect.NONE
+
+    @property
+    def untouched(self) -> bool:
+        """Whether the element was not there yet, or still waited for to be ready."""
+        waited = self.says(r"waiting for") and not self.found
+        return self.effect is Effect.NONE and (waited or self.says(r"attempting \w[\w ]* action"))
+
+    @property
+    def covering(self) -> str | None:
+        """The element that gets the click instead."""
+        for line in reversed(self.lines):
+            found = re.search(r"(<.+>.*) intercepts pointer events", line)
+            if found:
+                return found[1]
+        return None
+
+
+# Asks the page about a selector that failed: how many match, are they visible, covered by what (DESIGN 3).
+
+TEXT_SHOWN = 80
+_TEXT_CONDITION = re.compile(
+    r""":(?:has-text|text|text-is|text-matches)\((?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^()"'])*\)"""
+)
+_COMBINATORS = (">", "+", "~", ",", ">>")
+INSIDE = ">>>"
+"""Stands between the selectors of nested frames."""
+_ASK = script(
+    "ask",
+    """
+matches => {
+  const short = e => {
+    const text = (e.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 60);
+    return e.cloneNode(false).outerHTML.replace(/<\\/[^>]*>$/, '').slice(0, 200) + text;
+  };
+  const shown = e => {
+    const box = e.getBoundingClientRect();
+    return box.width > 0 && box.height > 0 && e.checkVisibility({visibilityProperty: true});
+  };
+  const textOf = e => {
+    const copy = e.cloneNode(true);
+    for (const part of copy.querySelectorAll('script, style, noscript')) part.remove();
+    return (copy.textContent || '').trim().replace(/\\s+/g, ' ').slice(0, 1000);
+  };
+  matches = matches.filter(e => e.isConnected);  // one that is re-created may be gone by now
+  const first = matches[0];
+  if (!first) {
+    const names = new Set();
+    for (const e of [...document.querySelectorAll('[id],[name],[class],[data-testid]')].slice(0, 500)) {
+      if (e.id) names.add('#' + e.id);
+      for (const c of e.classList) names.add('.' + c);
+      for (const a of ['name', 'data-testid']) if (e.hasAttribute(a)) names.add(`[${a}="${e.getAttribute(a)}"]`);
+    }
+    return {count: 0, matches: [], names: [...names].slice(0, 500)};
+  }
+  const box = first.getBoundingClientRect();
+  const top = first.getRootNode().elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+  const free = !top || first.contains(top) || top.contains(first) || first.labels && [...first.labels].includes(top);
+  return {
+    count: matches.length,
+    matches: matches.slice(0, 5).map(short),
+    names: [],
+    visible: shown(first),
+    visible_count: matches.filter(shown).length,
+    text: textOf(matches.find(shown) || first),
+    disabled: first.matches(':disabled, :read-only:is(input, textarea)') || !!first.closest('[aria-disabled="true"]'),
+    covered_by: free ? null : short(top),
+  };
+}
+""",
+)
+_DESCRIBE = script(
+    "describe",
+    """
+([e]) => ({
+  tag: e.tagName.toLowerCase(),
+  role: e.getAttribute('role') || {A: 'link', BUTTON: 'button', SELECT: 'combobox', TEXTAREA: 'textbox'}[e.tagName]
+    || (e.tagName === 'INPUT' ? {checkbox: 'checkbox', radio: 'radio', submit: 'button'}[e.type] || 'textbox' : ''),
+  name: (e.getAttribute('aria-label') || e.labels?.[0]?.innerText || e.innerText || e.getAttribute('placeholder')
+    || e.getAttribute('name') || '').trim().slice(0, 80),
+})
+""",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the page says of a selector's matches; the flags are the first match's."""
+
+    count: int
+    matches: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
+    visible: bool = True
+    visible_count: int = 0
+    text: str = ""
+    """Of the first match that is visible, else of the first."""
+    disabled: bool = False
+    covered_by: str | None = None
+    without_text: str = ""
+    """Nothing matches; without its `:has-text(...)` and the like the selector would: what it is then."""
+    in_frame: str = ""
+    """Nothing matches, and something would in this frame, which the step does not name."""
+    missing_frame: str | None = None
+    """Which of the step's frames matches nothing."""
+    ambiguous_frame: str | None = None
+    """Which of them matches several; `count` and `matches` are its."""
+
+    @property
+    def frame_missing(self) -> bool:
+        return self.missing_frame is not None
+
+
+async def ask(page: Page, selector: str, frame: str | None, within: float = 0.0) -> Facts:
+    """Facts of a selector, now. Never waits for it; the caller bounds the time, and says how much of it there is."""
+    scope: Page | FrameLocator = page
+    for part in frames_of(frame):
+        count = await scope.locator(part).count()
+        if count == 0:
+            return Facts(0, missing_frame=part)
+        if count > 1:
+            frames = await _ASK.of_all(scope.locator(part))
+            return replace(facts_of(frames, part), ambiguous_frame=part)
+        scope = scope.frame_locator(part)
+    facts = facts_of(await _ASK.of_all(locate(page, selector, frame)), selector)
+    if facts.count == 0 and frame is None and (inside := await other_frame(page, selector, max(SECONDS, within / 2))):
+        return replace(facts, similar=(), in_frame=inside)
+    bare = "" if facts.count else without_text(selector)
+    if not bare:
+        return facts
+    others = facts_of(await _ASK.of_all(locate(page, bare, frame)), bare)
+    return replace(facts, similar=(), without_text=bare, text=others.text) if others.count else facts
+
+
+def without_text(selector: str) -> str:
+    """The selector without its conditions on text; empty when it has none, or nothing else that could match. Pure."""
+    bare = _TEXT_CONDITION.sub("", selector)
+    parts = bare.split() if bare != selector else []
+    return bare if parts and parts[0] not in _COMBINATORS and parts[-1] not in _COMBINATORS else ""
+
+
+def elsewhere(facts: Facts) -> str:
+    """In which frame the element is, as a part of a sentence; empty when it is in none."""
+    return f"the frame {facts.in_frame} has it" if facts.in_frame else ""
+
+
+def textless(facts: Facts) -> str:
+    """What a selector would match but for the text it asks for, as a part of a sentence; empty when it would not."""
+    if not facts.without_text:
+        return ""
+    return f"{facts.without_text} matches, with the text {facts.text[:TEXT_SHOWN]!r}"
+
+
+def facts_of(answer: dict[str, Any], selector: str) -> Facts:
+    """The page's answer as Facts. Pure."""
+    return Facts(
+        count=answer["count"],
+        matches=tuple(answer["matches"]),
+        similar=similar(selector, answer["names"]),
+        visible=answer.get("visible", True),
+        visible_count=answer.get("visible_count", 0),
+        text=answer.get("text", ""),
+        disabled=answer.get("disabled", False),
+        covered_by=answer.get("covered_by"),
+    )
+
+
+def similar(selector: str, names: list[str]) -> tuple[str, ...]:
+    """Selectors of the page that look like the last simple one of `selector`."""
+    parts = re.findall(r"[#.][\w-]+|\[[\w-]+=[^\]]+\]", selector)
+    return tuple(get_close_matches(parts[-1], names, n=3, cutoff=0.6)) if parts else ()
+
+
+def locate(page: Page, selector: str, frame: str | None) -> Locator:
+    """The locator of a selector, in a frame when one is named."""
+    scope: Page | FrameLocator = page
+    for part in frames_of(frame):
+        scope = scope.frame_locator(part)
+    return scope.locator(selector)
+
+
+def frames_of(frame: str | None) -> list[str]:
+    """The selectors from the outermost iframe to the one meant; `#outer >>> #inner` is one inside the other."""
+    return [] if frame is None else [part.strip() for part in frame.split(INSIDE)]
+
+
+async def describe(locator: Locator, seconds: float) -> dict[str, str]:
+    """Tag, role and accessible name of the first match, roughly; empty when it cannot be had in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            found: dict[str, str] = await _DESCRIBE.of_one(locator.first, None, seconds)
+    except (PlaywrightError, TimeoutError):
+        return {}
+    return found
+
+
+async def answers(control: CDPSession, seconds: float) -> bool:
+    """Whether the page's own process still answers. Unlike `page.evaluate`, this does not wait for a navigation."""
+    try:
+        async with asyncio.timeout(seconds):
+            await control.send("Runtime.evaluate", {"expression": "1"})
+    except TimeoutError:
+        return False
+    except PlaywrightError:  # an answer too: it is gone, and that is told apart elsewhere
+        return True
+    return True
+
+
+# In which frame of a page an element is that the page itself does not have: what a step forgot to name.
+
+SECONDS = 0.3
+"""For all frames together: one that hangs answers nothing, and what is known of the page is told all the same. More
+where there is time: a busy machine needs it.
+"""
+MOST = 10
+"""Frames that are looked into."""
+_NAMES = (("id", "#{}"), ("name", "iframe[name={}]"), ("title", "iframe[title={}]"), ("src", "iframe[src={}]"))
+
+
+async def other_frame(page: Page, selector: str, seconds: float = SECONDS) -> str:
+    """The `frame` with which the selector would match, as a step writes it; empty when there is none, or no time."""
+    try:
+        async with asyncio.timeout(seconds):
+            frames = [*islice((each for each in page.frames if each.parent_frame), MOST)]
+            counts = await asyncio.gather(*(each.locator(selector).count() for each in frames), return_exceptions=True)
+            for frame, count in zip(frames, counts, strict=True):
+                if isinstance(count, int) and count:
+                    return await _named(frame)
+    except (TimeoutError, PlaywrightError):
+        pass
+    return ""
+
+
+async def _named(frame: Frame) -> str:
+    """The selectors of its iframe, from the outermost on."""
+    path: list[Frame] = []
+    inner: Frame | None = frame
+    while inner is not None and inner.parent_frame is not None:
+        path.insert(0, inner)
+        inner = inner.parent_frame
+    return " >>> ".join(await asyncio.gather(*map(_selector, path)))
+
+
+async def _selector(frame: Frame) -> str:
+    element = await frame.frame_element()
+    values = await asyncio.gather(*(element.get_attribute(attribute) for attribute, _ in _NAMES))
+    for (attribute, form), value in zip(_NAMES, values, strict=True):
+        if value and (attribute != "id" or value.replace("-", "_").isidentifier()):
+            return form.format(value if attribute == "id" else json.dumps(value, ensure_ascii=False))
+    return "iframe"
+
+
+TEXT_LENGTH = 80
+LOOK_SECONDS = 2.0
+"""How long the page may be looked at while the attempt has time left."""
+OVERTIME = 0.4
+"""Seconds after the attempt's limit at which the last look ends (DESIGN 4.3: half a second at most)."""
+SHORTEST_LOOK = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """All that may be looked at to name a failure."""
+
+    page: Page
+    watch: PageWatch
+    chromium: Chromium
+    control: CDPSession
+    """The standing session to the page."""
+    driver_alive: Callable[[], bool]
+    clock: Clock
+    until: Deadline
+    """The end of the attempt."""
+    domains: Domains = ANYWHERE
+    """Where the task may go."""
+    selector: str | None = None
+    frame: str | None = None
+    acts: bool = False
+    """Whether the step may change something."""
+    opens: bool = False
+    """Whether the step is a navigation of its own."""
+    waits: bool = False
+    """Whether the step only waits: then being late is all that can go wrong."""
+    fills: bool = False
+    """Whether the step types into a field."""
+    submits: bool = False
+    """Whether the step submits a form: a script may do it, of which no call log tells."""
+    within: float = 0.0
+    what: str = ""
+    text: str | None = None
+    """The text that a `wait` wants."""
+    patience: float = 0.0
+    world: str = ""
+    """The task's own."""
+    logins: Collection[str] = ()
+    """Where the task has typed a password: hosts, or pages (host and path)."""
+
+    @property
+    def look(self) -> float:
+        """Seconds that the next look at page or browser may take."""
+        now = self.clock.now()
+        return max(SHORTEST_LOOK, min(LOOK_SECONDS, self.until.at + OVERTIME - now))
+
+    def of_step(self, step: Step, patience: float) -> Scene:
+        """The same scene, with a step in it."""
+        target = step.target
+        return replace(
+            self,
+            selector=target,
+            frame=getattr(step, "frame", None),
+            acts=not step.looks_only,
+            opens=isinstance(step, Open),
+            waits=isinstance(step, Wait),
+            fills=isinstance(step, Type),
+            submits=isinstance(step, Submit),
+            text=wanted_text(step) if isinstance(step, Wait) else None,
+            what=_what(step, target),
+            patience=min(patience, self.within),
+        )
+
+
+def _what(step: Step, target: str | None) -> str:
+    if target is None:
+        return step.describe()
+    if not isinstance(step, Wait):
+        return f"{step.act} {target}"
+    text = wanted_text(step)
+    return f"wait for {target}" + ("" if text is None else f" with text {shortened(text)!r}")
+
+
+def wanted_text(step: Wait) -> str | None:
+    """The text that the awaited element is to have; a whole number is written without a point."""
+    return f"{step.value:g}" if isinstance(step.value, float) else step.value
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"
+
+
+def seconds(value: float) -> str:
+    """Seconds as people read them: one decimal at most."""
+    return f"{value:.1f}".removesuffix(".0") + "s"

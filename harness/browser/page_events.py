@@ -1,0 +1,567 @@
+"""How a page was come to, out of the requests that were seen. Pure; `exchanges` are in the order of their requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from inspect import Parameter, Signature
+from typing import Any, Final
+from urllib.parse import urldefrag, urljoin, urlsplit
+
+from playwright.async_api import BrowserContext, ConsoleMessage, Frame, Page, Request, Response, WebError, WebSocket
+from playwright.async_api import Error as PlaywrightError
+
+from harness.browser.dialogs import Answer, Dialogs
+from harness.browser.failures.network import net_error
+from harness.browser.flood import Kept, Pace
+from harness.browser.sending import Sending
+from harness.model.ports import ConsoleLine
+from harness.model.record import SAFE_METHODS, Sent
+from harness.resilience import Clock
+from harness.spec.steps import Open
+
+
+def document_of(exchanges: Sequence[Exchange], url: str) -> Exchange | None:
+    """The last request for the page with this URL; None for one that a script has only renamed, or long ago."""
+    bare = _bare(url)
+    return next((exchange for exchange in reversed(exchanges) if _bare(exchange.url) == bare), None)
+
+
+def hops_to(exchanges: Sequence[Exchange], url: str) -> tuple[Exchange, ...]:
+    """The request for the page, and before it those that were redirected there, last one first."""
+    hops: list[Exchange] = []
+    for exchange in reversed(exchanges):
+        same = _bare(exchange.url) == _bare(hops[-1].url if hops else url)
+        if (same and not hops) or (hops and _target(exchange) == _bare(hops[-1].url)):
+            hops.append(exchange)
+        elif same:  # an earlier visit
+            break
+    return tuple(hops)
+
+
+def since(exchanges: Sequence[Exchange], document: Exchange | None) -> Iterator[Exchange]:
+    """What was asked for after the page was, newest first; everything when there is no such page."""
+    for exchange in reversed(exchanges):
+        if exchange is document:
+            return
+        yield exchange
+
+
+def before(exchanges: Sequence[Exchange], document: Exchange) -> Iterator[Exchange]:
+    """What the page before it had asked for, newest first, up to that page itself."""
+    asked = iter(reversed(exchanges))
+    for exchange in asked:
+        if exchange is document:
+            break
+    for exchange in asked:
+        yield exchange
+        if exchange.headers.get("content-type", "").startswith("text/html"):
+            return
+
+
+def _target(exchange: Exchange) -> str | None:
+    """Where an answer sends the page; None when it does not."""
+    if not 300 <= (exchange.status or 0) < 400 or "location" not in exchange.headers:
+        return None
+    try:
+        return _bare(urljoin(exchange.url, exchange.headers["location"]))
+    except ValueError:
+        return None
+
+
+def _bare(url: str) -> str:
+    return url.partition("#")[0]
+
+
+# One request of a page, and what became of it.
+
+
+class Later(Mapping[str, str]):
+    """A mapping that is made when somebody looks into it: of a hundred answers' headers, one's matter."""
+
+    def __init__(self, make: Callable[[], Mapping[str, str]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Mapping[str, str]:
+        return self._make()
+
+    def __getitem__(self, name: str) -> str:
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and what became of it."""
+
+    url: str
+    method: str
+    started: datetime
+    status: int | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Of the answer; names in lower case."""
+    error: str | None = None
+    loading: dict[object, str] = field(default_factory=dict, compare=False, repr=False)
+    """Of a document: URLs that its page asked for and does not have yet, itself among them; by request."""
+    parsed: bool = False
+    """Of a document: whether its page is there (DOMContentLoaded), though parts of it may still be missing."""
+
+    @property
+    def answered(self) -> bool:
+        """Whether there is nothing to wait for: an answer came, or the request failed."""
+        return self.status is not None or self.error is not None
+
+
+# Listening to Playwright's events, cheaply: there are several for each request of a page.
+
+_ONE: Final = Signature([Parameter("event", Parameter.POSITIONAL_ONLY)])
+
+
+def listen(emitter: BrowserContext | Page, event: str, handler: Callable[[Any], None]) -> None:
+    """As `emitter.on(event, handler)`.
+
+    Playwright asks for the handler's signature at every event, which costs more than all else about it: here it is
+    written on it.
+    """
+
+    def heard(event: Any) -> None:
+        handler(event)
+
+    heard.__signature__ = _ONE  # type: ignore[attr-defined]
+    emitter.on(event, heard)  # type: ignore[call-overload]
+
+
+# The main frame of one page: its navigations, and whether the page crashed.
+
+MOST_LOADING = 100
+"""Requests of a page that are kept as not yet ended."""
+
+
+class MainFrame:
+    """What is known of one page of a context, whether it is the one acted on or another."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.crashed = False
+        self.navigation: Exchange | None = None
+        """The main frame's last navigation since a step began here; of a page not acted on yet, its last one."""
+        self.last_failed: Exchange | None = None
+        """The main frame's last navigation, when it failed; whatever step began it."""
+        self.document: str | None = None
+        """The address that the document shown was asked for by; its scripts may have given the page another one."""
+        self.broken_off: Callable[[], object] | None = None
+        """Called when a document that had begun to come breaks off: the page never says that it has loaded."""
+        self.arrivals = 0
+        """How often its address was another one, or it was loaded again."""
+        self._pending: Exchange | None = None
+        self._settled = asyncio.Event()
+        self._settled.set()
+        listen(page, "crash", self._on_crash)
+        listen(page, "framenavigated", self._on_navigated)
+        listen(page, "domcontentloaded", self._on_parsed)
+
+    def began(self, exchange: Exchange) -> None:
+        """The main frame asks for another document."""
+        self.navigation = self._pending = exchange
+        self._settled.clear()
+
+    def adopt(self, exchange: Exchange) -> None:
+        """The document that the page was opened with; it is there, or has failed, before the page can be known."""
+        self.navigation = exchange
+        if exchange.error is not None:
+            self.failed(exchange)
+        else:
+            self.document = exchange.url
+
+    def failed(self, exchange: Exchange) -> None:
+        """A navigation of the main frame failed; an aborted one was a download, or another one took its place."""
+        self._settled.set()
+        if net_error(exchange.error or "") == "ERR_ABORTED":
+            return
+        self.last_failed = exchange
+        if self.broken_off and exchange is self.navigation and exchange.status is not None:
+            self.broken_off()
+
+    async def settled(self) -> None:
+        """Wait until no navigation of the main frame is under way."""
+        await self._settled.wait()
+
+    @property
+    def unanswered(self) -> Exchange | None:
+        """The main frame's navigation that has had no answer yet. Until then the page cannot be asked anything."""
+        pending = self._pending
+        return pending if pending and pending.status is None and not self._settled.is_set() else None
+
+    def asked(self, request: Request) -> None:
+        """The page sent this request; when it asks for a document, `began` knows of that already."""
+        if self._pending and len(self._pending.loading) < MOST_LOADING:
+            self._pending.loading[request] = request.url
+
+    def got(self, request: Request) -> None:
+        """The request is over, well or not."""
+        if self._pending:
+            self._pending.loading.pop(request, None)
+
+    def _on_parsed(self, _: Page) -> None:
+        if self._pending and self._pending.answered:  # else it is the page before
+            self._pending.parsed = True
+
+    def _on_crash(self, _: Page) -> None:
+        self.crashed = True
+        self._settled.set()
+
+    def _on_navigated(self, frame: Frame) -> None:
+        if frame == self.page.main_frame:
+            self.arrivals += 1
+            self._settled.set()
+            if self._pending and urldefrag(frame.url).url == urldefrag(self._pending.url).url:
+                self.document = self._pending.url
+            if not frame.url.startswith("chrome-error:"):
+                self.last_failed = None
+
+
+# What happens around the pages while the steps run: navigation, crash, dialogs, console, failed requests.
+
+CONSOLE_LINES = 1000
+NETWORK_ENTRIES = 500
+LINE_LENGTH = 2000
+POPUPS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the console. `failed_url`: it tells of a request that failed."""
+
+    level: str
+    text: str
+    place: str = ""
+    failed_url: str | None = None
+    at: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
+
+    def told(self) -> ConsoleLine:
+        return ConsoleLine(self.at, self.level, self.text, self.place)
+
+
+class PageWatch:
+    """Listeners of one context, and of the page that is acted on. Bounded: old lines and requests fall out."""
+
+    def __init__(
+        self, clock: Clock, on_request_failed: Callable[[str, str], None] | None, browser: Pace | None = None
+    ) -> None:
+        """`browser` is the pace of the browser's events: those of this context count there too."""
+        self._clock = clock
+        self.pace = Pace(clock, browser)
+        """How fast events come: of a page that floods the browser with them, answers come late."""
+        self._report = on_request_failed
+        self._known: dict[Request, Exchange] = {}
+        self._frames: dict[Page, MainFrame] = {}
+        self._dialogs = Dialogs(self._complain)
+        self.elsewhere: deque[Exchange] = deque(maxlen=POPUPS)
+        """Documents that other pages asked for, the newest of them; of pages that are being opened, too."""
+        self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
+        self.lines: Kept[Line] = Kept(CONSOLE_LINES)
+        self.exchanges: Kept[Exchange] = Kept(NETWORK_ENTRIES)
+        self.requests = 0
+        """Sent so far, by all pages."""
+        self.sending = Sending(clock.now)
+        self._sent: dict[Request, Sent] = {}
+        """The requests among `_known` that may tell of a write."""
+        self._bystanders: frozenset[MainFrame] = frozenset()
+        """Pages that were open as the attempt began, and are not acted on."""
+        self._parting: _Parting | None = None
+        """The page that the last `open` leaves; None once something else was done."""
+
+    def attach(self, context: BrowserContext, page: Page) -> None:
+        """Listen. `page` is the one that is acted on; of the others the state is kept."""
+        self._current = self._add(page)
+        listen(context, "request", self._on_request)
+        listen(context, "response", self._on_response)
+        listen(context, "requestfailed", self._on_request_failed)
+        listen(context, "requestfinished", self._on_request_finished)
+        context.on("dialog", self._dialogs.on_dialog)
+        listen(context, "console", self._on_console)
+        listen(context, "weberror", self._on_page_error)
+        listen(context, "page", self._on_page)
+
+    def follow(self, page: Page) -> None:
+        """From now on this is the page that is acted on; what it did until now belongs to the step that says so."""
+        left, self._current = self._current, self._frames.get(page) or self._add(page)
+        self._popups = deque((entry for entry in self._popups if entry[0] is not page), maxlen=POPUPS)
+        if left.page.is_closed():
+            self._frames.pop(left.page, None)
+
+    def begin(self, kind: type | None = None, *, looks: bool = False) -> None:
+        """An attempt at a step of this kind begins: what came before is not its doing. `looks`: it only looks."""
+        self._current.navigation = None
+        self._bystanders = frozenset(self._frames.values()) - {self._current}
+        if not looks:
+            self._parting = _Parting(self._current, self._current.page.url) if kind is Open else None
+        self._dialogs.begin(kind)
+        self.sending.begin(looks=looks, opens=kind is Open)
+
+    def passed(self) -> None:
+        """The attempt has passed."""
+        self._dialogs.passed()
+
+    def answer_next(self, answer: Answer | None) -> None:
+        """How the next dialog is answered, on whatever page it comes up."""
+        self._dialogs.next = answer
+
+    @property
+    def prepared(self) -> Answer | None:
+        """The answer that the next dialog gets; None: as every other."""
+        return self._dialogs.next
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the page's process crashed."""
+        return self._current.crashed
+
+    @property
+    def navigation(self) -> Exchange | None:
+        """The main frame's last navigation since the step began."""
+        return self._current.navigation
+
+    @property
+    def last_failed(self) -> Exchange | None:
+        """The main frame's last navigation, when it failed; whatever step began it."""
+        return self._current.last_failed
+
+    @property
+    def unanswered(self) -> Exchange | None:
+        """The main frame's navigation that has had no answer yet. Until then the page cannot be asked anything."""
+        return self._current.unanswered
+
+    @property
+    def opening(self) -> Exchange | None:
+        """The newest page that is being opened and has no answer yet: it is not among the context's pages."""
+        waiting = ((request, exchange) for request, exchange in reversed(self._known.items()) if not exchange.answered)
+        return next((exchange for request, exchange in waiting if _frameless(request)), None)
+
+    @property
+    def popups(self) -> tuple[str, ...]:
+        """URLs of the pages that were opened, and that no step has turned to."""
+        return tuple(url for _, url in self._popups)
+
+    @property
+    def dialogs(self) -> list[dict[str, str]]:
+        """Dialogs since the step began, with the answers given."""
+        return self._dialogs.told
+
+    @property
+    def blocked(self) -> bool:
+        """Whether dialogs hold the page up: one is open, or they come without end."""
+        return self._dialogs.blocking(self._current.page)
+
+    def addresses(self, page: Page) -> tuple[str, ...]:
+        """The page's own, and that of its document where a script has only given it another query."""
+        frame = self._frames.get(page)
+        document = frame.document if frame else None
+        known = document is not None and document != page.url and _path(document) == _path(page.url)
+        return (page.url, document) if known and document else (page.url,)
+
+    @contextmanager
+    def on_broken_off(self, call: Callable[[], object]) -> Iterator[None]:
+        """Meanwhile, call when the main frame's document breaks off after it had begun to come."""
+        frame = self._current
+        frame.broken_off = call
+        try:
+            yield
+        finally:
+            frame.broken_off = None
+
+    async def settled(self) -> None:
+        """Wait until no navigation of the main frame is under way."""
+        await self._current.settled()
+
+    def console(self) -> tuple[str, ...]:
+        """The console's lines, as people read them."""
+        return tuple(map(str, self.said()))
+
+    def said(self) -> tuple[ConsoleLine, ...]:
+        """The console's lines; a failed request that Chromium itself reported is not said twice.
+
+        The first one says how many older ones were dropped, if any were.
+        """
+        reported = {line.place.rpartition(":")[0] for line in self.lines if line.text.startswith("Failed to load")}
+        kept = [line.told() for line in self.lines if line.failed_url is None or line.failed_url not in reported]
+        if not self.lines.dropped:
+            return tuple(kept)
+        gap = f"{self.lines.dropped} older lines were dropped: the last {CONSOLE_LINES} are kept"
+        return ConsoleLine(self.lines[0].at, "WARNING", gap), *kept
+
+    def _add(self, page: Page) -> MainFrame:
+        frame = self._frames[page] = MainFrame(page)
+        page.on("close", self._on_close)
+        if self._report:
+            page.on("websocket", self._on_websocket)
+        return frame
+
+    def _on_close(self, page: Page) -> None:
+        if page != self._current.page:
+            self._frames.pop(page, None)
+
+    def _on_page(self, page: Page) -> None:
+        """A page was opened: the request for its document came before anybody could know whose it was."""
+        opened = self._add(page)
+        for request, exchange in self._known.items():
+            if self._page_of(request) is opened and _is_document(request):
+                opened.adopt(exchange)
+        self._popups.append((page, page.url[:LINE_LENGTH]))
+
+    def _on_request(self, request: Request) -> None:
+        self.requests += 1
+        self.pace.beat("requests")
+        page = self._page_of(request)
+        frame = page if page and _is_document(request) else None
+        exchange = Exchange(request.url, request.method, self._clock.wall())
+        self._remember(request, exchange)
+        if exchange.method not in SAFE_METHODS or frame or _frameless(request):
+            self._leaves(request, exchange, page)
+        if frame:
+            frame.began(exchange)
+        if frame is not self._current and (frame or _frameless(request)):
+            self.elsewhere.append(exchange)
+        if page:
+            page.asked(request)
+
+    def _leaves(self, request: Request, exchange: Exchange, page: MainFrame | None) -> None:
+        """It may tell of a write. What another open page asks for is not the doing of this one's step, unless that is
+        its document: a link or a form may have it as its target."""
+        document = page is not None and _is_document(request)
+        if page in self._bystanders and not document:
+            return
+        safe, whole = exchange.method in SAFE_METHODS, page is None or document
+        before = request.redirected_from
+        sent = self.sending.leaves(
+            exchange.method,
+            exchange.url,
+            page=(whole or not safe) and request.is_navigation_request(),  # a form in a frame is one, too
+            after=self._sent.get(before) if before else None,
+            body=None if safe else request.post_data_buffer,
+            before=not safe and self._parting is not None and self._parting.sends(request, page),
+        )
+        if sent:
+            self._sent[request] = sent
+            if len(self._sent) > NETWORK_ENTRIES:
+                del self._sent[next(iter(self._sent))]
+
+    def _remember(self, request: Request, exchange: Exchange) -> None:
+        self.exchanges.append(exchange)
+        self._known[request] = exchange
+        if len(self._known) > NETWORK_ENTRIES:
+            del self._known[next(iter(self._known))]
+
+    def _page_of(self, request: Request) -> MainFrame | None:
+        """The page that asks; None: a service worker, or a page that is only being opened."""
+        if _frameless(request):
+            return None
+        try:
+            return self._frames.get(request.frame.page)
+        except PlaywrightError:
+            return None
+
+    def _on_response(self, response: Response) -> None:
+        self.pace.beat("answers")
+        exchange = self._known.get(response.request)
+        if exchange:
+            exchange.status, exchange.headers = response.status, Later(lambda: response.headers)
+        if sent := self._sent.get(response.request):
+            self.sending.answered(sent)
+
+    def _on_request_finished(self, request: Request) -> None:
+        if page := self._page_of(request):
+            page.got(request)
+
+    def _on_request_failed(self, request: Request) -> None:
+        text = request.failure or "net::ERR_FAILED"
+        exchange, page = self._known.get(request), self._page_of(request)
+        if sent := self._sent.get(request):
+            self.sending.failed(sent, text)
+        if exchange:
+            exchange.error = text
+            if page and _is_document(request):
+                page.failed(exchange)
+        if page:
+            page.got(request)
+        self.pace.beat("failed requests")
+        place = _bounded(request.url)
+        self.lines.append(Line("ERROR", f"Failed to load resource: {text} {place}", failed_url=request.url))
+        if self._report:
+            self._report(request.url, text)
+
+    def _on_websocket(self, socket: WebSocket) -> None:
+        """No request tells of a WebSocket that could not be opened."""
+        if report := self._report:
+            socket.on("socketerror", lambda text: report(socket.url, text))
+
+    def _on_console(self, message: ConsoleMessage) -> None:
+        self.pace.beat("console lines")
+        level = "WARNING" if message.type == "warning" else message.type.upper()
+        self.lines.append(Line(level, _bounded(message.text), _place(message.location)))
+
+    def _on_page_error(self, error: WebError) -> None:
+        self.lines.append(Line("ERROR", f"Uncaught {_bounded(str(error.error))}"))
+
+    def _complain(self, text: str) -> None:
+        self.lines.append(Line("WARNING", _bounded(text)))
+
+
+class _Parting:
+    """A page that an `open` leaves. What it sends until then is not the doing of the `open`.
+
+    Of what it sends on `pagehide`, as the other document is already there, Chromium tells nothing.
+    """
+
+    def __init__(self, page: MainFrame, url: str) -> None:
+        self._page, self._url, self._arrivals = page, urldefrag(url).url, page.arrivals
+
+    def sends(self, request: Request, page: MainFrame | None) -> bool:
+        """Whether this is its request: by the page that it names, where it names one that is not opened again."""
+        if page is not self._page:
+            return False
+        named, opened = request.headers.get("referer"), page.navigation
+        again = opened is not None and urldefrag(opened.url).url == self._url
+        if named and not again and urlsplit(named).path not in ("", "/"):  # else it may be no more than the origin
+            return urldefrag(named).url == self._url
+        return page.arrivals == self._arrivals
+
+
+def _path(url: str) -> tuple[str, str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc, parts.path
+
+
+def _is_document(request: Request) -> bool:
+    """Whether this, of a page that is known, is for its main frame."""
+    return request.is_navigation_request() and request.frame.parent_frame is None
+
+
+def _frameless(request: Request) -> bool:
+    """Whether this asks for the document of a page that is still being opened: it has no frame yet."""
+    if not request.is_navigation_request():
+        return False
+    try:
+        return request.frame is None
+    except PlaywrightError:
+        return True
+
+
+def _place(location: Any) -> str:
+    return f"{location['url']}:{location['lineNumber']}" if location.get("url") else ""
+
+
+def _bounded(text: str) -> str:
+    """With a sign where it was cut: what is redacted later must see that something is missing."""
+    return text if len(text) <= LINE_LENGTH else text[: LINE_LENGTH - 1] + "…"

@@ -1,0 +1,215 @@
+"""From a page that cannot be trusted to one that can, by the lowest rung that helps (findings/failures 3, R2 to R6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from playwright.async_api import Error as PlaywrightError
+from playwright.async_api import Page
+
+from harness.browser.acts.attempt import Attempt
+from harness.browser.acts.navigation import go_to
+from harness.browser.checkpoint import Checkpoint, settle, unlike
+from harness.browser.context import Lease, session_of, session_script, state_of
+from harness.browser.failures.classify import failure_of
+from harness.browser.failures.network import status_failure
+from harness.browser.failures.scene import Scene
+from harness.browser.form_state import PageState
+from harness.model.record import SAFE_METHODS
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure
+from harness.resilience import Clock, Deadline
+from harness.spec.steps import Check, Select, Step, Type, Uncheck, Upload
+
+STATE_SECONDS = 2.0
+FREE_SECONDS = 0.5
+"""How long a page may take to answer once its script was ended."""
+REOPEN_SECONDS = 2.0
+"""How long a new page in the same context may take to be there."""
+_FILLS = (Type, Select, Check, Uncheck, Upload)
+
+
+class Ladder:
+    """What a session remembers of its page, and the ways back to one."""
+
+    def __init__(
+        self, lease: Lease, clock: Clock, attempt: Callable[[float], Attempt], scene: Callable[[float], Scene]
+    ) -> None:
+        self._lease = lease
+        self._clock = clock
+        self._attempt = attempt
+        self._scene = scene
+        self.url: str | None = None
+        """Where the page was as the last step passed: a page that is opened again is opened there."""
+        self.addresses: tuple[str, ...] = ()
+        """That, and the address of the document shown there."""
+        self._filled = False
+        self._posted = False
+        """The page is the answer to an unsafe request: to ask for its address gives another one."""
+
+    def passed(self, step: Step) -> None:
+        """A step passed: where its page is, and whether there is now something in it that a new page would not have."""
+        tab = self._lease.tab
+        if tab.page.url.startswith("http"):
+            self.url, self.addresses = tab.page.url, tab.watch.addresses(tab.page)
+        opened = tab.watch.navigation
+        if opened is not None:
+            self._posted = opened.method not in SAFE_METHODS
+        self._filled = isinstance(step, _FILLS) or (self._filled and opened is None)
+
+    async def renew(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
+        """A page to go on with after this failure; why there is none. `barred`: why it must not be asked for again."""
+        with self._lease.unnoted():
+            return await self._renewed(failure, until, barred)
+
+    async def _renewed(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
+        if failure.code == "PAGE_UNRESPONSIVE" and await self._lease.tab.freed(FREE_SECONDS):
+            return None
+        if barred is not None:
+            return Failure("OUTCOME_UNKNOWN", f"{failure.message}; {barred}", failure.selector, failure.details)
+        if "opened_before" in failure.details:
+            return await self._asked_again(failure, until)
+        if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED") and await self._lease.chromium.answers(FREE_SECONDS):
+            return self._forgets(failure) or await self._reopened(until)
+        gone = self._posted or failure.code == "PAGE_UNRESPONSIVE"
+        return (self._forgets(failure) if gone else None) or await self._fresh(until)
+
+    async def _asked_again(self, failure: Failure, until: Deadline) -> Failure | None:
+        """The page that an earlier step has opened, asked for again; when it fails again, it may be once more."""
+        again = await self._way_back(until).to_url(str(failure.details["url"]), None)
+        if again is None or again.family is not Family.NETWORK:
+            return again
+        return replace(again, details={**failure.details, **again.details}, tainted=True)
+
+    def _forgets(self, failure: Failure) -> Failure | None:
+        """Why there is to be no other page: it would not have what was typed into this one."""
+        if not (self._filled or self._posted):
+            return None
+        what = "what was typed into the page is lost with it" if self._filled else "the page is the answer to a write"
+        why = f"{what}, and there is no checkpoint"
+        return Failure(failure.code, f"{failure.message}; {why}", failure.selector, failure.details)
+
+    async def _reopened(self, until: Deadline) -> Failure | None:
+        """A new page in the same context, which has kept its storage."""
+        try:
+            async with asyncio.timeout(until.clip(REOPEN_SECONDS, self._clock.now())):
+                await self._lease.tab.reopen()
+        except (PlaywrightError, TimeoutError):
+            return await self._fresh(until)
+        return await self._way_back(until).to_url(self.url, None) if self.url else None
+
+    async def _fresh(self, until: Deadline) -> Failure | None:
+        """A new context with the storage of the old one."""
+        tab = self._lease.tab
+        answers = await self._lease.chromium.answers(FREE_SECONDS)
+        state = await state_of(tab, until.clip(STATE_SECONDS, self._clock.now())) if answers else None
+        script = await session_of(tab.control) if state else None
+        prepared = tab.watch.prepared
+        failure = await self._lease.replace(state, until)
+        if failure is None and self.url is not None:
+            failure = await self._way_back(until).to_url(self.url, script)
+        self._filled = self._posted = False
+        self._lease.tab.watch.answer_next(prepared)
+        return failure
+
+    async def restore(
+        self, saved: Checkpoint | None, until: Deadline, *, restart: bool, barred: str | None
+    ) -> tuple[str, ...] | Failure:
+        """Back to a checkpoint in a fresh context; what differs afterwards, or why there is no page.
+
+        `barred`: why no field must be filled again.
+        """
+        failure = await self._lease.replace(saved.storage if saved else None, until, restart=restart)
+        if failure is not None:
+            return failure
+        tab = self._lease.tab
+        self.url = saved.url if saved and saved.url.startswith("http") else None
+        self.addresses = saved.addresses if saved and self.url else ()
+        self._filled, self._posted = saved is not None and any(page.fields for page in saved.pages), False
+        tab.passwords = set(saved.passwords) if saved else set()
+        if saved is None:
+            return ()
+        with self._lease.unnoted():
+            differences = await self._way_back(until).to_checkpoint(saved, barred)
+        self._lease.tab.watch.answer_next(saved.answer)  # only now: a page's dialog as it loads is not the one meant
+        return differences
+
+    def _way_back(self, until: Deadline) -> Return:
+        return Return(self._attempt(until.left(self._clock.now())), self._scene)
+
+
+# The way back in a fresh context: to one URL, or to all pages of a checkpoint.
+
+GRACE = 0.1
+"""Seconds after its limit at which a call that Playwright did not end is ended from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """What the way back needs: the attempt that bounds it, and the scene by which a failure is named."""
+
+    attempt: Attempt
+    scene: Callable[[float], Scene]
+
+    async def to_url(self, url: str, script: str | None) -> Failure | None:
+        """Open a URL in the current page, with a script that runs before its own; why it could not be opened."""
+        scene = replace(self.scene(self.attempt.left()), opens=True, what=f"return to {url}")
+        try:
+            async with asyncio.timeout(self.attempt.left() + GRACE):
+                return await self._open(url, None, script)
+        except (PlaywrightError, TimeoutError) as error:
+            return await failure_of(error, scene)
+
+    async def to_checkpoint(self, saved: Checkpoint, barred: str | None) -> tuple[str, ...] | Failure:
+        """Open the pages in their order, fill them, compare. What differs, or why there is no page.
+
+        `barred`: why no field must be filled again; one that would have to be is a failure.
+        """
+        within, what = self.attempt.left(), f"return to {saved.url}"
+        scene = self.scene(within)
+        try:
+            async with asyncio.timeout(within + GRACE):
+                for number, page in enumerate(saved.pages):
+                    what = f"return to {page.url}"
+                    failure = await self._reopen(number, page)
+                    if failure is not None:
+                        return failure
+                if saved.current < len(self._pages):  # a page may have closed itself
+                    await self._turn_to(self._pages[saved.current])
+                differs = await settle(self.attempt.tab, saved, self.attempt.clock, fills=barred is None)
+                if barred is not None and (places := await unlike(self.attempt.tab, saved, self.attempt.clock)):
+                    message = f"{', '.join(places)} would have to be filled again, and {barred}"
+                    return Failure("OUTCOME_UNKNOWN", message, details={"url": saved.url})
+                return differs
+        except (PlaywrightError, TimeoutError) as error:
+            here = replace(self.scene(within), until=scene.until)  # the page is another by now, the limit is not
+            return await failure_of(error, replace(here, opens=True, what=what))
+
+    @property
+    def _pages(self) -> list[Page]:
+        return self.attempt.tab.context.pages
+
+    async def _reopen(self, number: int, page: PageState) -> Failure | None:
+        """One page; it is there already when another one has opened it again."""
+        there = number < len(self._pages)
+        await self._turn_to(self._pages[number] if there else await self.attempt.tab.context.new_page())
+        if not page.url.startswith(("http:", "https:")):
+            return None
+        return await self._open(page.url, page.status, session_script(page.origin, page.session))
+
+    async def _turn_to(self, page: Page) -> None:
+        if page is not self.attempt.page:
+            await self.attempt.tab.switch(page)
+            await page.bring_to_front()
+
+    async def _open(self, url: str, shown: int | None, script: str | None) -> Failure | None:
+        """Open; an error page is no failure when it was one, with the same status, before."""
+        if script is not None:
+            async with await self.attempt.page.add_init_script(script):  # for this time only
+                return await self._open(url, shown, None)
+        response = await go_to(self.attempt, url)
+        if response is None or response.status == shown:
+            return None
+        return status_failure(response.status, response.url, response.headers, self.attempt.clock.wall())

@@ -1,0 +1,244 @@
+"""Asking the agent for the next step; what goes wrong there is the agent's failure, never the site's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, cast
+
+from pydantic import BaseModel, ValidationError
+
+from harness.engine.attempt import task_timeout
+from harness.engine.effects import took_effect
+from harness.engine.run import Ending, Run
+from harness.model.events import AttemptEnded, StepEnded, StepStarted
+from harness.model.plan import Plan
+from harness.model.ports import Observation
+from harness.model.record import Answer, Attempt, History, StepRecord
+from harness.recovery import GiveUp, Retry
+from harness.recovery.failure import Failed, Failure
+from harness.spec.checks import check_spec, check_steps
+from harness.spec.load import validated
+from harness.spec.problems import Problem
+from harness.spec.references import BadReferenceError, Scope, escaped, hiding, interpolate_step
+from harness.spec.source import Origin, Source
+from harness.spec.steps import EffectClass, Step, StepBase
+from harness.spec.task import TaskSpec
+from harness.spec.validation import complaints
+
+INVALID_IN_A_ROW = 3
+"""So many proposals that are no step end the task; of those before, the agent is told."""
+
+
+class Invalid(StepBase):
+    """Stands in the history for a proposal that is no step: nothing was done."""
+
+    usual_effect: ClassVar[EffectClass] = "read"
+
+    act: Literal["invalid"] = "invalid"
+    value: str
+
+    def describe(self) -> str:
+        return f"invalid {self.value}"
+
+
+class Looking(StepBase):
+    """Stands in the trace for a look at the page that failed."""
+
+    usual_effect: ClassVar[EffectClass] = "read"
+
+    act: Literal["observe"] = "observe"
+
+
+def looking() -> Step:
+    """A look at the page, as a step of the trace."""
+    return cast("Step", Looking())
+
+
+async def proposed(run: Run) -> Step | Ending | None:
+    """The next step; None when there is no more to do.
+
+    Raises Failed when the agent could not be made, when its time or the task's ran out, and when the page could not be
+    looked at and the agent did not get over that.
+    """
+    if run.plan.agent is None:
+        return await run.ports.agent.propose(run.plan, tuple(run.journal.history), _Sight(run, ()))
+    if ending := await _unknown(run):
+        return ending
+    refused: History = ()
+    while True:
+        answer = await _answer(run, (*run.journal.history, *refused))
+        if answer is None or isinstance(answer, Ending):
+            return answer
+        try:
+            return step_of(answer, run.plan)
+        except BadProposalError as error:
+            record = _record(run, answer, error, asks_again=len(refused) + 1 < INVALID_IN_A_ROW)
+        refused = (*refused, record)
+        if len(refused) == INVALID_IN_A_ROW and record.failure:
+            return Ending(record.failure, record.index, GiveUp())
+
+
+async def _unknown(run: Run) -> Ending | None:
+    """A write may not be done twice, and an agent that sees it failed would (DESIGN 4.2)."""
+    last = run.journal.history[-1] if run.journal.history else None
+    if last is None or last.failure is None or await took_effect(run, last.step, last.failure, last.sent) is not None:
+        return None
+    message = f"Whether step {last.index} took effect is not known, so the agent was not asked on: "
+    details = {**last.failure.details, "last_code": last.failure.code}
+    failure = Failure("OUTCOME_UNKNOWN", message + last.failure.message, last.failure.selector, details)
+    return Ending(failure, last.index, GiveUp())
+
+
+async def _answer(run: Run, history: History) -> Any:
+    """What the agent says, unchecked; the Ending when it failed."""
+    limit = asyncio.timeout(run.left)
+    try:
+        async with limit:
+            return await run.ports.agent.propose(run.plan, history, _Sight(run, history))
+    except Failed:
+        raise
+    except Exception as error:  # noqa: BLE001 - foreign code may raise anything; this is the one place
+        if limit.expired():
+            raise Failed(task_timeout(run, _thinking(run))) from None
+        message = f"Agent `{run.plan.agent}` failed: {type(error).__name__}: {error}"
+        return Ending(Failure("AGENT_FAILED", message, cause=error), run.journal.under_way, GiveUp())
+
+
+def _thinking(run: Run) -> Failure:
+    return Failure("AGENT_TIMEOUT", f"agent `{run.plan.agent}` was choosing the next step")
+
+
+class _Sight:
+    """`observe` for one proposal (ports.Observe)."""
+
+    def __init__(self, run: Run, history: History) -> None:
+        self._run = run
+        self._history = history
+
+    async def __call__(self, *, screenshot: bool = False) -> Observation:
+        """Bounded like a step. Raises Failed when the page cannot be looked at."""
+        run = self._run
+        own = run.plan.step_timeout * run.stretch
+        within = min(own, run.left)
+        try:
+            seen = await run.stage.session.observe(within, screenshot=screenshot)
+        except Failed as failed:
+            if failed.failure.type == "timeout_step" and within < own:
+                raise Failed(task_timeout(run, failed.failure)) from failed
+            raise
+        last = self._history[-1].attempts[-1:] if self._history else ()
+        return replace(seen, last=last[0].outcome if last else None)
+
+
+def _record(run: Run, proposal: Any, error: BadProposalError, *, asks_again: bool) -> StepRecord:
+    """For the trace; the agent sees it until it proposes a step."""
+    index, started = run.journal.under_way, run.ports.clock.wall()
+    step = cast("Step", Invalid(value=described(proposal)))
+    failure = Failure("AGENT_INVALID_STEP", f"Agent `{run.plan.agent}` proposed what is no step: {error}")
+    attempt = Attempt(step, run.t, 0.0, started, failure)
+    answers = (Answer(failure.family, Retry()),) if asks_again else ()
+    record = StepRecord(index, step, (attempt,), answers=answers)
+    run.journal.trace.append(record)
+    for event in (
+        StepStarted(run.plan, index, step, started),
+        AttemptEnded(run.plan, index, attempt),
+        StepEnded(run.plan, record),
+    ):
+        run.ports.emit(event)
+    return record
+
+
+def stuck(history: list[StepRecord]) -> bool:
+    """Whether the last three steps were the same, and failed."""
+    last = history[-3:]
+    return len(last) == 3 and all(not record.passed and record.step == last[0].step for record in last)
+
+
+# From what an agent proposes to a step: checked like a step of a file, references filled in.
+
+LONGEST_SHOWN = 300
+_PLACE = "steps[0]"
+
+
+class BadProposalError(ValueError):
+    """What an agent proposed is no step; the message says why."""
+
+
+def step_of(proposal: Any, plan: Plan) -> Step:
+    """The step to do. It may refer to inputs, persona and memory, and to the variables that the task's file uses.
+
+    Raises BadProposalError.
+    """
+    document = _document(proposal, plan)
+    origin = Origin(_PLACE, Source(_PLACE, json.dumps(document), document, is_json=True))
+    environ = {name: value for name, value in os.environ.items() if value and value in plan.secrets}
+    spec = _typed(document, origin)
+    spec.inputs, spec.persona = escaped(plan.spec.inputs), escaped(plan.spec.persona)
+    _refuse(check_spec(spec, origin, plan.folder, None, environ), plan)
+    step = _filled(spec.steps[0], plan, environ)
+    _refuse(check_steps((step,), origin, plan.folder, hiding(plan.secrets)), plan)
+    return step
+
+
+def described(proposal: Any) -> str:
+    """A proposal as reports show it, shortened."""
+    text = str(_plain(proposal)) if isinstance(proposal, BaseModel | Mapping) else repr(proposal)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
+
+
+def _document(proposal: Any, plan: Plan) -> dict[str, Any]:
+    """A task of this one step."""
+    if not isinstance(proposal, BaseModel | Mapping):
+        kind = type(proposal).__name__
+        raise BadProposalError(f"it is a {kind}, not a step, a mapping with `act`, or None ({described(proposal)})")
+    document = {"task_id": plan.task_id, "steps": [_plain(proposal)]}
+    try:
+        return json.loads(json.dumps(document, allow_nan=False))  # type: ignore[no-any-return]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadProposalError(f"it holds what JSON cannot: {error}") from None
+
+
+def _plain(proposal: BaseModel | Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(proposal, BaseModel):
+        act = {"act": proposal.act} if hasattr(proposal, "act") else {}
+        return {**act, **proposal.model_dump(exclude_unset=True, warnings=False)}
+    return dict(proposal)
+
+
+def _typed(document: dict[str, Any], origin: Origin) -> TaskSpec:
+    try:
+        return validated(document)
+    except ValidationError as error:
+        raise BadProposalError(_told(each for _, _, each in complaints(error, document, origin))) from None
+
+
+def _filled(step: Step, plan: Plan, environ: Mapping[str, str]) -> Step:
+    """Like a step of the file: memory is filled in when it is done, and `--task-timeout-scale` holds."""
+    try:
+        made = interpolate_step(step, Scope(plan.spec.inputs, plan.spec.persona, environ))
+    except BadReferenceError as error:
+        raise BadProposalError(hiding(plan.secrets)(str(error))) from None
+    if made.timeout is None or plan.timeout_scale == 1:
+        return made
+    return made.model_copy(update={"timeout": made.timeout * plan.timeout_scale})
+
+
+def _refuse(problems: Iterable[Problem], plan: Plan) -> None:
+    if errors := [problem for problem in problems if problem.severity == "error"]:
+        raise BadProposalError(hiding(plan.secrets)(_told(errors)))
+
+
+def _told(problems: Iterable[Problem]) -> str:
+    return "; ".join(map(_line, problems))
+
+
+def _line(problem: Problem) -> str:
+    place = problem.path.removeprefix(_PLACE).removeprefix(".")
+    head = ": ".join(part for part in (place, problem.message) if part)
+    more = (("expected", problem.expected), ("found", problem.found), ("", problem.hint))
+    said = ", ".join(f"{name} {text}".strip() for name, text in more if text)
+    return f"{head} ({said})" if said else head

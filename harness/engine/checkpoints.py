@@ -1,0 +1,132 @@
+"""Checkpoints: taken before the steps that the task names, gone back to, and verified (specs/003 4.1, DESIGN 4.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+
+from harness.engine.attempt import task_timeout
+from harness.engine.effects import refilled
+from harness.engine.remedies import for_good, stretched
+from harness.engine.run import Back, Checkpoint, Ending, Run, counts
+from harness.model.ports import Kept
+from harness.model.record import Rewound, StepRecord
+from harness.recovery import GiveUp
+from harness.recovery.catalog import Family, Scope
+from harness.recovery.failure import Failed, Failure
+from harness.spec.steps import Api
+
+SAVE_SECONDS = 10.0
+RESTORE_SECONDS = 10.0
+RESTORE_STEPS = 2
+"""Going back takes a browser and a few pages: so many seconds, and as long as so many steps, at most."""
+SITE_TRIES, SITE_PAUSE = 3, 1.0
+"""How often a site that does not answer on the way back is asked again, and the seconds between."""
+LEAST_SECONDS = 0.5
+"""Going back takes a new page: it gets so many seconds even when the limits are nearly over."""
+
+
+def at_the_start(run: Run) -> Checkpoint:
+    """What a new browser can always go back to: an empty one, and memory as it was. The environment is not saved."""
+    return Checkpoint(0, None, Kept(run.stage.world.entries(), {}, whole=False))
+
+
+async def begun(run: Run) -> None:
+    """The preconditions hold: what repairs have set up, in the browser too, is what a new browser goes back to."""
+    journal = run.journal
+    if not any(record.extra_attempts for record in journal.trace):
+        return
+    journal.start = at_the_start(run)
+    with suppress(Failed):  # the memory is worth having alone
+        page = await run.stage.session.save(min(SAVE_SECONDS, run.left))
+        journal.start = replace(journal.start, page=page)
+
+
+async def checkpoint(run: Run, index: int) -> None:
+    """Take the checkpoint that the task declares before this step; one that cannot be had is told of at the end."""
+    journal = run.journal
+    if index not in run.plan.spec.checkpoints or index in journal.checkpoints:
+        return
+    try:
+        async with asyncio.timeout(max(LEAST_SECONDS, min(SAVE_SECONDS, run.left))):
+            page = await run.stage.session.save(min(SAVE_SECONDS, run.left))
+            journal.checkpoints[index] = Checkpoint(index, page, await run.stage.world.save())
+            journal.unsaved.pop(index, None)  # it could not be had the first time
+    except Failed as failed:
+        journal.unsaved[index] = failed.failure.message
+    except TimeoutError:
+        journal.unsaved[index] = "the environment did not answer in time"
+
+
+async def rewind(run: Run, back: Back) -> tuple[Run, Ending | None]:
+    """Back to the checkpoint, with stretched limits; the ending when no page could be had there."""
+    run, journal = stretched(run, back.remedy), run.journal
+    tries = 0
+    while isinstance(differences := await _restored(run, back), Failure):
+        tries += 1
+        if ending := _no_further(run, back, differences, tries):
+            return run, ending
+        if differences.family is Family.BROWSER and differences.scope is not Scope.PAGE:
+            back = replace(back, remedy=replace(back.remedy, restart=True))
+        await run.ports.clock.sleep(SITE_PAUSE if differences.family is Family.NETWORK else 0)
+    rewound = Rewound(back.checkpoint.index, differences, back.remedy.restart, back.remedy.stretch)
+    journal.trace[-1] = replace(journal.trace[-1], rewound=rewound)
+    return run, None
+
+
+def _no_further(run: Run, back: Back, failure: Failure, tries: int) -> Ending | None:
+    """Why the task ends on its way back; None when it may be tried again: page or browser were lost once more, or a
+    site, which may be the one that is being started again, did not answer."""
+    again = failure.family is Family.BROWSER or (failure.retryable and tries <= SITE_TRIES)
+    if failure.family is Family.BROWSER and counts(failure):
+        run.journal.lost_on_the_way.append(run.t)
+        permanent = for_good(run)
+        failure, again = replace(failure, message=f"{failure.message}{permanent}"), not permanent
+    return None if again and run.left > 0 else Ending(_lost(run, back, failure), back.index, GiveUp())
+
+
+def _lost(run: Run, back: Back, failure: Failure) -> Failure:
+    """Why the task could not go back, and why it wanted to."""
+    if run.left <= 0:
+        failure = task_timeout(run, failure)
+    where = f"the checkpoint before step {back.checkpoint.index}" if back.checkpoint.page else "the start"
+    message = f"{failure.message}; this was on the way back to {where}, after: {back.failure.message}"
+    return replace(failure, message=message, details={**failure.details, "back_after": back.failure.code})
+
+
+async def _restored(run: Run, back: Back) -> tuple[str, ...] | Failure:
+    """What differs from what was saved."""
+    saved, journal = back.checkpoint, run.journal
+    try:
+        async with asyncio.timeout(max(LEAST_SECONDS, run.left)):
+            shown = saved.world.whole and await run.stage.world.changed(saved.world)
+            state = await run.stage.world.restore(saved.world)
+    except Failed as failed:
+        return failed.failure
+    except TimeoutError as error:
+        return Failure("CHANNEL_UNREADABLE", "The environment was not put back in time", cause=error)
+    undone = saved.world.whole and not state
+    abandoned = [*journal.set_up, *(record for record in journal.history if record.index >= saved.index)]
+    earlier = [record for record in journal.unsure if not (undone and shown and record.index >= saved.index)]
+    written = [record for record in abandoned if record.may_have_written]
+    writes = [record for record in written if not undone or (not shown and _shows(record))]
+    journal.unshown = undone and not shown
+    journal.unsure = [*earlier, *writes]
+    filling = await refilled(run, saved)
+    journal.history = [record for record in journal.history if record.index < saved.index]
+    journal.checkpoints = {number: each for number, each in journal.checkpoints.items() if number <= saved.index}
+    within = max(LEAST_SECONDS, min(run.left, RESTORE_SECONDS + RESTORE_STEPS * run.plan.step_timeout * run.stretch))
+    page = await run.stage.session.restore(saved.page, within, restart=back.remedy.restart, barred=filling)
+    return page if isinstance(page, Failure) else (*state, *page)
+
+
+def _shows(record: StepRecord) -> bool:
+    """Whether a channel is to show what this write did: where none does, it was not undone, or is still to come.
+
+    Not what the file calls no write (a login sends a form, too), nor a form that only asks for a page.
+    """
+    step = record.step
+    if step.effect == "write" or isinstance(step, Api):
+        return step.effect_class == "write"
+    return step.effect_class == "write" and any(each.unsafe for each in record.sent)

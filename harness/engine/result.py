@@ -1,0 +1,388 @@
+"""The end of a task: evidence once, the report, the artifact directory, everything closed."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.engine.attempt import ASSERTION, judge
+from harness.engine.run import Ending, Journal, Run
+from harness.model.diagnosis import aftermath, disappointments, error_report
+from harness.model.events import TaskEnded
+from harness.model.outcome import reached, shortcomings, unmet
+from harness.model.plan import Plan
+from harness.model.ports import Evidence, Ports, Snapshot, Stage
+from harness.model.record import MetFault, Score, ScorePart, StepRecord, TaskResult, Warning_
+from harness.model.report import AssertionContext, Context
+from harness.model.warnings import warnings
+from harness.recovery import Capture, Substitute
+from harness.recovery.failure import Failed, Failure
+from harness.resilience import Deadline
+from harness.spec.task import FinalState, ScoringCheckpoint
+
+SNAPSHOT_LIMIT = 3.0
+ERROR_PAGE = "chrome-error:"
+"""What Chromium shows in the place of a page that it could not load: no address of the site."""
+"""Seconds for all environment channels together."""
+NOT_BEGUN = "the task ended before it had a page"
+PASSED = Capture(screenshot=False, logs=False, why="the task passed")
+"""What is taken of a task that passed, when it is."""
+FULL = (None, errno.ENOSPC, errno.EDQUOT)
+"""What an OSError says of a disk that takes no more, or that says nothing."""
+
+
+async def close_task(played: Played) -> TaskResult:
+    """The finished result; when the task failed, its directory under `errors/` is complete."""
+    plan, ports, stage = played.plan, played.ports, played.run.stage if played.run else None
+    if stage:
+        played.journal.attribute(await stage.session.heard())
+    await _last_memory(stage)
+    result = judged(played, await scored(played.run, played.ending) if played.run else None)
+    if played.failed is None or result.skipped:
+        if stage:
+            result = await _witnessed(plan, ports, stage, played.folder, result)
+            await _close(stage)
+            result = _with_faults(result, stage)
+        result = await _put_away(plan, ports, result)
+    else:
+        result = await _report(plan, ports, stage, played.folder, result, played.failed)
+    ports.emit(TaskEnded(plan, result, ports.clock.wall()))
+    return result
+
+
+async def _last_memory(stage: Stage | None) -> None:
+    """What the system under test remembers at the end, where it keeps the memory; what was read before will do."""
+    if stage is not None:
+        with suppress(Failed, TimeoutError):
+            async with asyncio.timeout(SNAPSHOT_LIMIT):
+                await stage.world.synchronize()
+
+
+async def _report(
+    plan: Plan, ports: Ports, stage: Stage | None, folder: Path, result: TaskResult, ending: Ending
+) -> TaskResult:
+    evidence, state = Evidence(folder, why=NOT_BEGUN), Snapshot()
+    if stage:
+        capture = plan.rulebook.evidence(ending.failure, ending.give_up.capture)
+        state = await _snapshot(stage, capture)
+        evidence = await stage.session.evidence(capture, folder)
+        await _close(stage)
+        result = _with_faults(result, stage)
+    expected = plan.spec.expect is not None and not unmet(plan.spec.expect, result)
+    report = error_report(plan, result, _context(result, evidence, state), expected)
+    result = replace(result, error=report)
+    try:
+        path = await asyncio.to_thread(ports.archive.keep, plan, result, report, evidence, state)
+    except OSError as error:
+        return not_kept(result, error)
+    return replace(result, artifacts=path)
+
+
+async def _put_away(plan: Plan, ports: Ports, result: TaskResult) -> TaskResult:
+    """What a task that passed or was left out leaves; a disk that refuses it is no failure of the task."""
+    keep = ports.archive.skipped if result.skipped else partial(ports.archive.passed, result=result)
+    try:
+        await asyncio.to_thread(keep, plan)
+    except OSError as error:
+        return not_kept(result, error)
+    return result
+
+
+def not_kept(result: TaskResult, error: OSError) -> TaskResult:
+    """The same outcome, with a warning of what was lost, and why."""
+    where = f" ({error.filename})" if error.filename else ""
+    mend = "make room on its disk" if error.errno in FULL else "see that it can be written"
+    why = f"What it left could not be kept: {error.strerror or error}; {mend}{where}"
+    return replace(result, warnings=(*result.warnings, Warning_("evidence_not_kept", why, None)))
+
+
+async def _witnessed(plan: Plan, ports: Ports, stage: Stage, folder: Path, result: TaskResult) -> TaskResult:
+    """What a task that passed looks like, where that is wanted; a disk that refuses it is no failure of the task."""
+    if ports.witness is None or result.skipped:
+        return result
+    state = await _snapshot(stage, PASSED)
+    evidence = await stage.session.evidence(PASSED, folder)
+    try:
+        await asyncio.to_thread(ports.witness, plan, result, evidence, state)
+    except OSError as error:
+        warning = Warning_("evidence_not_kept", f"What it looked like at its end could not be kept: {error}", None)
+        return replace(result, warnings=(*result.warnings, warning))
+    return result
+
+
+async def _snapshot(stage: Stage, capture: Capture) -> Snapshot:
+    memory = stage.world.entries() if capture.memory else None
+    why = capture.why or "`capture_memory: false`"
+    if not capture.environment:
+        return Snapshot(memory, None, why)
+    try:
+        async with asyncio.timeout(SNAPSHOT_LIMIT):
+            return Snapshot(memory, await stage.world.snapshot(), why)
+    except TimeoutError:
+        unanswered = {"error": f"the environment did not answer within {SNAPSHOT_LIMIT:g} s"}
+        return Snapshot(memory, unanswered, why)
+
+
+def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context:
+    """specs/003 3.1 `context`: the failure's own evidence beside the fixed keys."""
+    failure = result.failure
+    assertion = failure.assertion if failure else None
+    taken = {item.name for item in evidence.items if item.status == "taken"}
+    fixed = {
+        "screenshot_id": "screenshot.png" if "screenshot.png" in taken else None,
+        "dom_snapshot_id": "dom_snapshot.html" if "dom_snapshot.html" in taken else None,
+        "memory_snapshot": state.memory,
+        "env_snapshot": state.environment,
+        "browser_console_logs": tuple(map(str, evidence.console[-50:])),
+        "assertion": AssertionContext(
+            expression=assertion.expression, expected=assertion.expected, actual=assertion.actual, diff=assertion.diff
+        )
+        if assertion
+        else None,
+    }
+    if notes := {item.name: item.reason for item in evidence.items if item.status == "taken" and item.reason}:
+        fixed["evidence_notes"] = notes
+    details = dict(failure.details) if failure else {}
+    page = None if (evidence.url or "").startswith(ERROR_PAGE) else evidence.url
+    return Context(**{**details, **_of_the_step(result), **fixed, "url": page or details.get("url")})
+
+
+def _of_the_step(result: TaskResult) -> dict[str, Any]:
+    """The selectors that the step and its rule declare (specs/003 4.3); the precondition that did not hold (4.5)."""
+    failure = result.failure
+    if failure is not None and failure.code == "PRECONDITION_NOT_MET":
+        return {"precondition": failure.details.get("criterion"), "error": failure.message}
+    record = next((r for r in reversed(result.history) if r.index == result.failed_index and not r.passed), None)
+    if record is None or record.step.target is None:
+        return {}
+    fallbacks = [each.remedy.selector for each in record.answers if isinstance(each.remedy, Substitute)]
+    return {"selector": record.step.target, "fallback_selectors": fallbacks}
+
+
+def _with_faults(result: TaskResult, stage: Stage) -> TaskResult:
+    """What became of the faults in the end: one that could not be healed is known only now."""
+    met = stage.injector.met()
+    new = (each for each, before in zip(met, result.faults, strict=True) if each.problem and not before.problem)
+    warned = (Warning_("fault_not_healed", f"Fault {each.describe()}", None, {"fault": each.name}) for each in new)
+    return replace(result, faults=met, warnings=(*result.warnings, *warned))
+
+
+async def _close(stage: Stage) -> None:
+    try:
+        await stage.injector.close()
+    finally:
+        await stage.session.close()
+
+
+# What became of a task: its final state, its failure, its warnings. Pure over what was played.
+
+
+@dataclass(slots=True)
+class Played:
+    """A task whose steps are over, and what is needed to end it."""
+
+    plan: Plan
+    ports: Ports
+    folder: Path
+    """For what it writes while it runs."""
+    started: datetime
+    began: float
+    """Monotonic, in seconds."""
+    unready: Failure | None = None
+    """Why there is no such folder, so that the task cannot begin."""
+    journal: Journal = field(default_factory=Journal)
+    run: Run | None = None
+    """None when its stage could not be opened."""
+    ending: Ending | None = None
+    alternative: TaskResult | None = None
+
+    @property
+    def failed(self) -> Ending | None:
+        """The ending, unless the alternative task made up for it."""
+        return None if self.alternative and self.alternative.ok else self.ending
+
+
+def judged(played: Played, score: Score | None) -> TaskResult:
+    """The result with its final state, its failure and its warnings; what is written to disk is not in it yet."""
+    result = _judged(played, score)
+    return replace(result, warnings=(*result.warnings, *_unlike_expected(played.plan, result)))
+
+
+def _judged(played: Played, score: Score | None) -> TaskResult:
+    plan, journal, ending = played.plan, played.journal, played.failed
+    memory = dict(played.run.stage.world.memory()) if played.run else {}
+    result = TaskResult(
+        task_id=plan.task_id,
+        key=plan.key,
+        final_state="completed",
+        history=tuple(journal.trace),
+        started=played.started,
+        elapsed=played.ports.clock.now() - played.began,
+        steps_total=len(plan.steps) if plan.agent is None else len(journal.history),
+        warnings=tuple(_warnings(played, score)),
+        memory=memory,
+        score=score,
+        alternative=played.alternative,
+        faults=played.run.stage.injector.met() if played.run else (),
+    )
+    if ending is None:
+        return replace(result, final_state=_passed(played, score))
+    if ending.skipped:
+        return replace(result, final_state="aborted", skipped=ending.failure.message)
+    failure = _with_alternative(ending, played.alternative)
+    return replace(result, final_state=ending.give_up.final_state, failure=failure, failed_index=ending.index)
+
+
+def _passed(played: Played, score: Score | None) -> FinalState:
+    """`partial_success` when something of the task was left out, replaced or relaxed (DESIGN 4.4)."""
+    journal = played.journal
+    skipped = any(record.skipped for record in journal.trace)
+    partial = skipped or played.alternative or journal.relaxed or (score and score.unmet)
+    return "partial_success" if partial else "completed"
+
+
+def _with_alternative(ending: Ending, alternative: TaskResult | None) -> Failure:
+    if alternative is None:
+        return ending.failure
+    why = alternative.failure.message if alternative.failure else alternative.skipped or alternative.final_state
+    message = f"{ending.failure.message}; the alternative task {alternative.task_id} did not succeed either: {why}"
+    return replace(ending.failure, message=message)
+
+
+def _warnings(played: Played, score: Score | None) -> Iterator[Warning_]:
+    yield from warnings(tuple(played.journal.trace))
+    for index, why in played.journal.unsaved.items():
+        text = f"The checkpoint before step {index} could not be taken: {why}"
+        yield Warning_("checkpoint_not_saved", text, index)
+    if played.alternative and played.alternative.ok and played.ending:
+        yield _alternative_used(played.ending, played.alternative)
+    if played.run is not None:
+        yield from _unmet_faults(played.run.stage.injector.met())
+    if played.failed is not None or played.run is None:
+        return
+    if relaxed := played.journal.relaxed:
+        text = f"Only the relaxed success criteria hold. {relaxed.message}"
+        yield Warning_("criteria_relaxed", text, played.journal.under_way, {"unmet": relaxed.message})
+    for part in score.unmet if score else ():
+        yield Warning_("required_part_unmet", f"The scoring checkpoint {part!r} is required and not met", None)
+    if not played.alternative:
+        stage = played.run.stage
+        yield from shortcomings(played.plan.spec, stage.world.memory(), stage.session.files)
+
+
+def _unmet_faults(faults: tuple[MetFault, ...]) -> Iterator[Warning_]:
+    """A fault that nothing met shows nothing. Faults of one name are one, done in several places."""
+    struck = {met.name for met in faults if met.count}
+    for met in faults:
+        if met.problem or (met.name not in struck and met.fault.probability == 1):
+            yield Warning_("fault_not_met", f"Fault {met.describe()}", None, {"fault": met.name})
+
+
+def _unlike_expected(plan: Plan, result: TaskResult) -> Iterator[Warning_]:
+    """Faults whose `expect` says otherwise than what happened."""
+    for met in result.faults:
+        found = aftermath(met, result)
+        if said := list(disappointments(met, found, reached=reached(plan.spec, result))):
+            text = f"Fault {met.describe()}: {'; '.join(said)}"
+            yield Warning_("fault_not_as_expected", text, found.step, {"fault": met.name})
+
+
+def _alternative_used(ending: Ending, alternative: TaskResult) -> Warning_:
+    failure = ending.failure
+    text = f"{alternative.task_id} was run in its place, for: {failure.message}"
+    details = {
+        "alternative_task_id": alternative.task_id,
+        "alternative_state": alternative.final_state,
+        "error_type": str(failure.type),
+        "code": failure.code,
+        "error_message": failure.message,
+    }
+    return Warning_("alternative_task_used", text, ending.index, details)
+
+
+# How much of a task was reached: `scoring_checkpoints` and `rubrics` (DESIGN 4.1).
+
+SECONDS = 5.0
+"""For all parts together."""
+
+Looked = tuple[ScoringCheckpoint, bool, str | None]
+"""A part, whether it applies, and why it does not hold (None: it does)."""
+
+
+async def scored(run: Run, ending: Ending | None) -> Score | None:
+    """The score, looked at once when the steps are over, passed or failed; None where none is declared."""
+    spec = run.plan.spec
+    if not run.plan.scoring and not spec.rubrics:
+        return None
+    until = Deadline.after(SECONDS, run.ports.clock.now())
+    planned = len(run.plan.steps) or len(run.journal.history)
+    parts = weighted([await _look(run, part, until) for part in run.plan.scoring])
+    return total(parts, spec.rubrics, metrics(parts, run.journal.trace, planned, ending is None))
+
+
+async def _look(run: Run, part: ScoringCheckpoint, until: Deadline) -> Looked:
+    if part.when and part.when.strip() and await _unmet(run, part.when, until) is not None:
+        return part, False, f"does not apply: {part.when} does not hold"
+    return part, True, await _unmet(run, part.assertion, until)
+
+
+async def _unmet(run: Run, criterion: str, until: Deadline) -> str | None:
+    try:
+        outcome = await judge(run, criterion, until, ASSERTION)
+    except Failed as failed:
+        return failed.failure.message
+    return outcome.message if isinstance(outcome, Failure) else None
+
+
+def weighted(looked: Sequence[Looked]) -> tuple[ScorePart, ...]:
+    """The parts with weights that add up to 1 over those that apply; one counts only when those it depends on do."""
+    whole = sum(part.weight for part, applies, _ in looked if applies)
+    met: dict[str, bool] = {}
+    parts = []
+    for part, applies, why in looked:
+        share = round(part.weight / whole, 6) if applies and whole else 0.0
+        reason = why or next((f"depends on {name}" for name in part.depends_on if not met.get(name, True)), "")
+        met[part.id] = applies and not reason
+        parts.append(ScorePart(part.id, part.name or part.id, share, met[part.id], applies, part.required, reason))
+    return tuple(parts)
+
+
+def metrics(
+    parts: Sequence[ScorePart], trace: Sequence[StepRecord], planned: int, succeeded: bool
+) -> Mapping[str, float]:
+    """The metrics that `rubrics` may weigh, each 0 to 1.
+
+    `SR`: success. `LH-F1`: the harmonic mean of what was reached (the scoring checkpoints; without any: success) and
+    of how much of what was tried worked. `cost_efficiency`: the steps of the file over the attempts made.
+    """
+    attempts = [attempt.passed for record in trace for attempt in record.attempts if 0 <= record.index < planned]
+    return rated(parts, len(attempts), sum(attempts), planned, succeeded)
+
+
+def rated(parts: Sequence[ScorePart], made: int, worked: int, planned: int, succeeded: bool) -> Mapping[str, float]:
+    """`metrics` of so many attempts made, and so many that worked."""
+    reached = sum(part.weight for part in parts if part.met) if parts else float(succeeded)
+    share = worked / made if made else 0.0
+    both = reached + share
+    cost = min(1.0, planned / made) if made else 0.0
+    return {
+        "SR": float(succeeded),
+        "LH-F1": round(2 * reached * share / both, 4) if both else 0.0,
+        "cost_efficiency": round(cost, 4) if succeeded else 0.0,
+    }
+
+
+def total(parts: tuple[ScorePart, ...], rubrics: Mapping[str, float], values: Mapping[str, float]) -> Score:
+    """The weighted mean of the rubrics' metrics; without rubrics what was reached of the parts."""
+    shown = {name: values[name] for name in rubrics if name in values}
+    weight = sum(rubrics[name] for name in shown)
+    mean = sum(rubrics[name] * value for name, value in shown.items()) / weight if weight else None
+    reached = sum(part.weight for part in parts if part.met)
+    return Score(round(reached if mean is None else mean, 4), parts, shown)

@@ -1,0 +1,174 @@
+"""A channel over HTTP: GET reads, PUT restores, PATCH merges (RFC 7386), POST <url>/reset resets."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import httpx2
+
+from harness.criteria.paths import PathError, Segment, list_index, segments
+from harness.environment.channel import (
+    MAX_DOCUMENT,
+    Refused,
+    WorldLocks,
+    assigned,
+    corrupt,
+    encoded,
+    refused,
+    rejected,
+    unreadable,
+)
+from harness.model.settings import WorldMark
+from harness.recovery.failure import Failed
+
+ADDRESS = "127.0.0.1"
+
+
+Recover = Callable[[str], Awaitable[None]]
+
+
+class HttpChannel:
+    """Speaks for one world. Raises ValueError for a URL that is not http(s)."""
+
+    def __init__(
+        self,
+        name: str,
+        url: str,
+        *,
+        timeout: float,
+        hosts: Mapping[str, int],
+        recover: Recover | None = None,
+        mark: WorldMark = WorldMark(),  # noqa: B008 - frozen
+    ) -> None:
+        """`timeout` is seconds for one request; `hosts` maps names to ports: asked for each request.
+
+        `recover` has the service behind a URL started again, if it is lost: what was surely not sent is then sent.
+        The world is told by the User-Agent, and by the `mark` that the project names.
+        """
+        self._mark = mark
+        self._name = name
+        self._url = httpx2.URL(url)
+        if self._url.scheme not in ("http", "https") or not self._url.host:
+            raise ValueError(f"channel `{name}`: {url!r} is no http:// URL")
+        self._timeout = timeout
+        self._hosts, self._recover = hosts, recover
+        self._writing = WorldLocks()
+        self._parsed = False
+        """Whether an answer was JSON before: then one that is not is damage, and no wrong address."""
+        self._client = httpx2.AsyncClient(trust_env=False, timeout=timeout)
+
+    async def read(self, world: str) -> Any:
+        body = await self._request("GET", self._url, world)
+        try:
+            document = json.loads(body)
+        except (ValueError, RecursionError) as error:
+            failed = corrupt if self._parsed else rejected
+            raise failed(self._name, f"GET {self._url} did not answer with JSON: {error}", error) from error
+        self._parsed = True
+        return document
+
+    async def writable(self) -> bool:
+        return True
+
+    async def write(self, world: str, path: str, value: Any) -> None:
+        """One PATCH where a merge patch can say it; else the document is read, changed and put back."""
+        patch = self._patch(path, value)
+        if patch is not None:
+            await self._request("PATCH", self._url, world, patch)
+            return
+        async with self._writing.of(world):
+            document = assigned(self._name, await self.read(world), path, value)
+            await self._request("PUT", self._url, world, document)
+
+    async def restore(self, world: str, document: Any) -> None:
+        async with self._writing.of(world):
+            await self._request("PUT", self._url, world, document)
+
+    async def merge(self, world: str, patch: Any) -> bool:
+        try:
+            await self._request("PATCH", self._url, world, patch)
+        except Refused:
+            return False
+        return True
+
+    async def resettable(self) -> bool:
+        return True
+
+    async def reset(self, world: str) -> None:
+        url = self._url.copy_with(path=f"{self._url.path.rstrip('/')}/reset")
+        await self._request("POST", url, world)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    def _patch(self, path: str, value: Any) -> dict[str, Any] | None:
+        """The merge patch for a value: null would remove it, and an object would be merged instead of written."""
+        try:
+            way = segments(path)
+        except PathError as error:
+            raise refused(self._name, f"cannot write to {path!r}: {error}") from error
+        if not way or value is None or isinstance(value, dict) or not all(map(_plain, way)):
+            return None
+        patch = value
+        for key in reversed(way):
+            patch = {key: patch}
+        return dict(patch)
+
+    @property
+    def _port(self) -> int | None:
+        return {host.lower(): port for host, port in self._hosts.items()}.get(self._url.host.lower())
+
+    async def _request(self, method: str, url: httpx2.URL, world: str, body: Any = None) -> bytes:
+        if self._recover is None or self._port is None:
+            return await self._once(method, url, world, body)
+        try:
+            return await self._once(method, url, world, body)
+        except Failed as failed:
+            broken = failed.failure.cause
+            refused_or_only_read = isinstance(broken, httpx2.ConnectError) or method == "GET"
+            if not refused_or_only_read or not isinstance(broken, httpx2.NetworkError | httpx2.RemoteProtocolError):
+                raise
+        await self._recover(str(url))
+        return await self._once(method, url, world, body)
+
+    async def _once(self, method: str, url: httpx2.URL, world: str, body: Any) -> bytes:
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._exchange(method, url, world, body)
+        except (TimeoutError, httpx2.TimeoutException) as error:
+            raise unreadable(self._name, f"{method} {url}: no answer within {self._timeout:g} s", error) from error
+        except httpx2.ConnectError as error:
+            port = f" on port {self._port}" if self._port else ""
+            raise unreadable(self._name, f"{method} {url}: nothing listens{port} ({error})", error) from error
+        except httpx2.HTTPError as error:
+            raise unreadable(self._name, f"{method} {url}: {error or type(error).__name__}", error) from error
+
+    async def _exchange(self, method: str, url: httpx2.URL, world: str, body: Any) -> bytes:
+        target = url if self._port is None else url.copy_with(scheme="http", host=ADDRESS, port=self._port)
+        headers = {"Host": url.netloc.decode("ascii"), "User-Agent": f"harness-channel harness-world/{world}"}
+        headers |= self._mark.headers(world)
+        if cookies := self._mark.cookies(world):
+            headers["Cookie"] = "; ".join(f"{name}={value}" for name, value in cookies.items())
+        content = None
+        if body is not None or method == "PUT":
+            headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
+            content = encoded(body)
+        received = bytearray()
+        async with self._client.stream(method, target, headers=headers, content=content) as response:
+            async for chunk in response.aiter_bytes():
+                received += chunk
+                if len(received) > MAX_DOCUMENT:
+                    raise rejected(self._name, f"{method} {url}: the answer is larger than {MAX_DOCUMENT} bytes")
+        if not response.is_success:
+            shown = received[:200].decode(errors="replace").strip()
+            said = f": {shown}" if shown else ", without a body" if not received else ""
+            raise rejected(self._name, f"{method} {url} answered {response.status_code}{said}")
+        return bytes(received)
+
+
+def _plain(segment: Segment) -> bool:
+    """Whether a merge patch can follow it: a key that is no index."""
+    return isinstance(segment, str) and list_index(segment) is None

@@ -1,0 +1,126 @@
+"""What a service is started with: its ports, its folder, its placeholders; and commands that are run for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Container, Mapping
+from pathlib import Path
+
+from harness.environment.health import ADDRESS
+from harness.environment.process import Program
+from harness.model.service_settings import AUTO, ServiceSettings
+
+# Ports for services that take any: free now, and not from the range that outgoing connections get theirs from.
+
+RANGE = range(20_000, 30_000)
+"""Below what Linux (32768) and macOS (49152) give to outgoing connections: while a service is started again, none of
+those takes its port."""
+TRIES = 1000
+
+
+def free_port(taken: Container[int]) -> int:
+    """One that nobody listens on now, and that is not `taken`. Raises OSError when none is found."""
+    for _ in range(TRIES):
+        port = random.choice(RANGE)
+        if port not in taken and is_free(port):
+            return port
+    raise OSError(f"no free port between {RANGE.start} and {RANGE.stop - 1}")
+
+
+def is_free(port: int) -> bool:
+    """Whether a server could listen there now."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((ADDRESS, port))
+        except OSError:
+            return False
+    return True
+
+
+SHOWN = 2000
+"""Characters of what a command has written that a message shows."""
+
+
+def chosen_ports(settings: ServiceSettings, taken: Container[int]) -> dict[str, int]:
+    """Host name, in lower case -> the port that it is given, or a free one. Raises ValueError when none is free."""
+    try:
+        if settings.port == AUTO:
+            return dict.fromkeys(settings.declared, free_port(taken))
+        found: dict[str, int] = {}
+        for host, port in settings.declared.items():
+            found[host] = port if isinstance(port, int) else free_port(_Both(taken, found.values()))
+    except OSError as error:
+        raise ValueError(str(error)) from error
+    return found
+
+
+class _Both:
+    def __init__(self, one: Container[int], other: Container[int]) -> None:
+        self._each = (one, other)
+
+    def __contains__(self, port: object) -> bool:
+        return any(port in each for each in self._each)
+
+
+def fits(settings: ServiceSettings, ports: Mapping[str, int]) -> bool:
+    """Whether these are ports that the settings allow."""
+    declared = settings.declared
+    return declared.keys() == ports.keys() and all(port in (AUTO, ports[host]) for host, port in declared.items())
+
+
+def placeholder_values(hosts: Mapping[str, int], port: int, folder: Path) -> dict[str, str]:
+    """Placeholder -> what stands in its place."""
+    return {
+        "python": sys.executable,
+        "folder": str(folder),
+        "port": str(port),
+        "ports": ",".join(f"{host}={each}" for host, each in hosts.items()),
+        **{f"port:{host}": str(each) for host, each in hosts.items()},
+    }
+
+
+def fill(folder: Path, template: Path) -> None:
+    """Empty the folder, and copy the template into it: what a folder holds, or the one file. Raises OSError."""
+    if not template.exists():
+        raise FileNotFoundError(f"its template {template} is not there")
+    shutil.rmtree(folder, ignore_errors=True)
+    if template.is_dir():
+        shutil.copytree(template, folder, symlinks=True)
+    else:
+        folder.mkdir(parents=True)
+        shutil.copy2(template, folder)
+
+
+async def run_to_end(program: Program, seconds: float) -> str:
+    """Run a command; what went wrong, in words, or nothing. Raises OSError when it cannot be started."""
+    process = await asyncio.create_subprocess_exec(
+        *program.command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=program.cwd,
+        env={**os.environ, **program.environment},
+        start_new_session=True,
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            said, _ = await process.communicate()
+    except TimeoutError:
+        return f"was not over within {seconds:g} s, and was ended"
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if process.returncode == 0:
+        return ""
+    text = said.decode(errors="replace").strip()[-SHOWN:]
+    return f"ended with exit code {process.returncode}. It wrote:\n{text or '(nothing)'}"

@@ -1,0 +1,253 @@
+"""A program the harness has started: its process group, its log, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from harness.environment import watchdog
+from harness.resilience import Clock, Deadline
+
+GRACE = 3.0
+"""Seconds between SIGTERM and SIGKILL."""
+KILLED_WITHIN = 2.0
+"""Seconds a SIGKILLed process may take to be gone."""
+POLL = 0.05
+"""Seconds between two looks."""
+TAIL_BYTES = 32_768
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What is started, with all placeholders filled in."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    cwd: Path
+
+
+class Child:
+    """A command under its watchdog, in a process group of its own. `pid` is the watchdog's, and the group's id."""
+
+    def __init__(self, program: Program, log: Path, told: Path, clock: Clock) -> None:
+        """Start it; raises OSError when its log or its folder cannot be used. `told`: see the watchdog."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self.log = log
+        self._clock = clock
+        with log.open("ab") as output:
+            self._log_start = output.tell()
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", watchdog.__file__, str(os.getpid()), str(told), *program.command],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=program.cwd,
+                env={"PYTHONUNBUFFERED": "1", **os.environ, **program.environment},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def ended(self) -> bool:
+        """Whether it is over. Looks without reaping: until `_sweep` the pid, and so the group's id, stays ours."""
+        if self._process.returncode is not None:
+            return True
+        try:
+            return psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    async def stop(self) -> int | None:
+        """SIGTERM to the group, 3 seconds, SIGKILL. Returns the command's exit code as a shell would say it."""
+        if not self.ended():
+            self._signal(signal.SIGTERM)
+            await self.wait(GRACE)
+        self._signal(signal.SIGKILL)
+        # Nobody joins a group that was killed; and its id is ours until the watchdog is reaped.
+        left = members(self.pid) if self._process.returncode is None else ()
+        await self._until(lambda: self._process.poll() is not None, KILLED_WITHIN)
+        await gone(left, self._clock, KILLED_WITHIN)  # the watchdog may be over before its command is
+        return self._sweep()
+
+    def kill(self) -> None:
+        """SIGKILL to the group, without waiting for more than its end."""
+        self._signal(signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(KILLED_WITHIN)
+        self._sweep()
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait for its end; False when it goes on."""
+        return await self._until(self.ended, seconds)
+
+    async def _until(self, over: Callable[[], bool], seconds: float) -> bool:
+        """A process whose first thread alone has ended is a zombie already, and has no exit code yet."""
+        deadline = Deadline.after(seconds, self._clock.now())
+        while not over():
+            if not deadline.allows(POLL, self._clock.now()):
+                return False
+            await self._clock.sleep(POLL)
+        return True
+
+    def tail(self, lines: int = 20) -> Sequence[str]:
+        """The last lines it has written."""
+        try:
+            with self.log.open("rb") as log:
+                size = log.seek(0, os.SEEK_END)
+                log.seek(max(self._log_start, size - TAIL_BYTES))
+                return log.read().decode(errors="replace").splitlines()[-lines:]
+        except OSError:
+            return ()
+
+    def _signal(self, number: signal.Signals) -> None:
+        # EPERM is what macOS says of a group in which only a zombie is left.
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+
+    def _sweep(self) -> int | None:
+        """Reap it. The pipe is closed last: its end is what the watchdog takes for the harness's death."""
+        code = self._process.poll()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        return code
+
+
+# The processes of a group, and waiting for their end.
+
+LOOK = 0.01
+"""Seconds between two looks."""
+
+
+def members(group: int) -> Sequence[psutil.Process]:
+    """Those of the group that exist now, its leader too.
+
+    Asked of all processes: one whose parent has ended is no child of the leader, and is of its group all the same.
+    """
+    found = []
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError, psutil.Error):  # it may end while it is looked at
+            if os.getpgid(pid) == group:
+                found.append(psutil.Process(pid))
+    return found
+
+
+def signal_all(processes: Iterable[psutil.Process], number: int) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.send_signal(number)
+
+
+async def gone(processes: Sequence[psutil.Process], clock: Clock, seconds: float) -> bool:
+    """Wait for the end of all; False when one goes on after `seconds`. A zombie has ended."""
+    deadline = Deadline.after(seconds, clock.now())
+    while any(map(runs, processes)):
+        if not deadline.allows(LOOK, clock.now()):
+            return False
+        await clock.sleep(LOOK)
+    return True
+
+
+def runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+# Which process: its pid and when it was born, because a pid alone comes again.
+
+_BIRTH = 19
+"""Where `/proc/<pid>/stat` says it, counted after the name: in ticks since the machine's start."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """`birth` means something only on the machine, and since the start of it, that it was read on."""
+
+    pid: int
+    birth: float
+
+    @classmethod
+    def of(cls, pid: int) -> Identity | None:
+        """Who has this pid now; None when nobody has, or it is dead and not yet reaped."""
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            if process.status() != psutil.STATUS_ZOMBIE:
+                return cls(pid, _birth(process))
+        return None
+
+    @property
+    def alive(self) -> bool:
+        return Identity.of(self.pid) == self
+
+
+def _birth(process: psutil.Process) -> float:
+    """From the machine's start where that can be had: the time of day may be set while the process lives."""
+    try:
+        stat = Path(f"/proc/{process.pid}/stat").read_text("utf-8")
+    except OSError:
+        return process.create_time()
+    return float(stat.rpartition(")")[2].split()[_BIRTH])
+
+
+# Who listens on a port.
+
+SHOWN = 300
+"""Characters of a command line that a message shows."""
+
+
+def listening_pid(port: int) -> int | None:
+    """The process that listens on the port of any address; None when there is none, or it cannot be seen."""
+    try:
+        connections = psutil.net_connections("tcp")
+    except psutil.AccessDenied:  # macOS lets only root look at all connections at once
+        return next((pid for pid in psutil.pids() if _listens(pid, port)), None)
+    listening = (c for c in connections if c.status == psutil.CONN_LISTEN and c.laddr and c.laddr.port == port)
+    # psutil leaves the pid out for the processes of other users.
+    return next((connection.pid for connection in listening if connection.pid), None)
+
+
+def describe_listener(port: int) -> str:
+    """`pid 123 (python -m http.server 8470)`, for a message."""
+    pid = listening_pid(port)
+    if pid is None:
+        return "a process that cannot be seen from here"
+    command = command_of(pid)
+    return f"pid {pid} ({command})" if command else f"pid {pid}"
+
+
+def command_of(pid: int | None) -> str:
+    """The command line of a process, at most 300 characters; empty when it cannot be seen."""
+    try:
+        return shlex.join(psutil.Process(pid).cmdline())[:SHOWN] if pid is not None else ""
+    except psutil.Error:
+        return ""
+
+
+def owns_port(pid: int, port: int) -> bool:
+    """Whether the process, or one below it, listens on the port."""
+    try:
+        children = psutil.Process(pid).children(recursive=True)
+    except psutil.Error:
+        return False
+    return any(_listens(member, port) for member in (pid, *(child.pid for child in children)))
+
+
+def _listens(pid: int, port: int) -> bool:
+    try:
+        connections = psutil.Process(pid).net_connections("tcp")
+    except psutil.Error:
+        return False
+    return any(c.status == psutil.CONN_LISTEN and c.laddr and c.laddr.port == port for c in connections)

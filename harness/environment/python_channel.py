@@ -1,0 +1,142 @@
+"""A channel that is Python code of the project: callables, or an object with `read` and `write`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.environment.channel import WorldLocks, assigned, refused, rejected, unreadable
+from harness.resilience.threads import on_own_thread
+
+
+def imported(root: Path, target: str) -> Any:
+    """What `package.module:name` names; modules of the project at `root` are found too. Raises what an import does."""
+    if str(root) not in sys.path:
+        sys.path.append(str(root))
+    module, _, attribute = target.partition(":")
+    found: Any = importlib.import_module(module)
+    for part in attribute.split("."):
+        found = getattr(found, part)
+    return found
+
+
+class PythonChannel:
+    """`package.module:name`. Called with the world id, it returns the document, or an awaitable of it.
+
+    An object (or a class, which is made once) has `read(world)` instead, and may have `write(world, document)` and
+    `reset(world)`. `restore`, when given, is the callable that writes. What is not async runs in a thread
+    of its own; after `timeout` seconds nobody waits for it any more, nor does the end of the process.
+
+    Called once at a time, also by tasks that run at once: foreign code need not be safe for that. A thread whose
+    caller has given up holds the others up, too, for as long as `timeout` allows. Waiting for others does not count
+    against `timeout`.
+    """
+
+    def __init__(self, name: str, target: str, *, restore: str | None = None, root: Path, timeout: float) -> None:
+        """Raises ValueError when a target is not of this form; it is imported at its first use."""
+        for each in (target, restore):
+            if each is not None and not all(each.partition(":")):
+                raise ValueError(f"channel `{name}`: {each!r} must be written `package.module:callable`")
+        self._name = name
+        self._target = target
+        self._restore = restore
+        self._root = root
+        self._timeout = timeout
+        self._objects: dict[str, Any] = {}
+        self._writing = WorldLocks()
+        self._importing = asyncio.Lock()
+        self._calling = asyncio.Lock()
+        self._call: asyncio.Task[Any] | None = None
+        """The one that holds the lock, where a thread runs."""
+
+    async def read(self, world: str) -> Any:
+        source = await self._object(self._target)
+        document = await self._guarded(self._target, "read", getattr(source, "read", source), world)
+        try:
+            return json.loads(json.dumps(document, allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise rejected(self._name, f"{self._target} did not return JSON: {error}", error) from error
+
+    async def writable(self) -> bool:
+        return self._restore is not None or callable(getattr(await self._object(self._target), "write", None))
+
+    async def merge(self, world: str, patch: Any) -> bool:  # noqa: ARG002
+        return False
+
+    async def resettable(self) -> bool:
+        return callable(getattr(await self._object(self._target), "reset", None))
+
+    async def write(self, world: str, path: str, value: Any) -> None:
+        async with self._writing.of(world):
+            await self._replace(world, assigned(self._name, await self.read(world), path, value))
+
+    async def restore(self, world: str, document: Any) -> None:
+        # Foreign code may keep the object and change it later; what was saved must stay as it is.
+        copy = json.loads(json.dumps(document))
+        async with self._writing.of(world):
+            await self._replace(world, copy)
+
+    async def reset(self, world: str) -> None:
+        await self._guarded(self._target, "reset", await self._method("reset"), world)
+
+    async def close(self) -> None:
+        """Nothing is held open; a thread that nobody waits for is left to itself."""
+        if self._call is not None and not self._call.done():
+            self._call.cancel()
+            await asyncio.wait([self._call], timeout=self._timeout)
+
+    async def _replace(self, world: str, document: Any) -> None:
+        if self._restore is None:
+            await self._guarded(self._target, "write", await self._method("write"), world, document)
+        else:
+            await self._guarded(self._restore, "restore", await self._object(self._restore), world, document)
+
+    async def _method(self, name: str) -> Callable[..., Any]:
+        method = getattr(await self._object(self._target), name, None)
+        if not callable(method):
+            way = "; name a callable that does in the channel's `restore`" if name == "write" else ""
+            raise refused(self._name, f"{self._target} has no method `{name}`{way}")
+        return method  # type: ignore[no-any-return]
+
+    async def _object(self, target: str) -> Any:
+        async with self._importing:  # a class is made once, whoever comes first
+            if target not in self._objects:
+                self._objects[target] = await self._guarded(target, "import", self._imported, target)
+        return self._objects[target]
+
+    def _imported(self, target: str) -> Any:
+        found = imported(self._root, target)
+        return found() if inspect.isclass(found) else found
+
+    async def _guarded(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        """The edge to foreign code: whatever it raises is the channel's failure."""
+        call = partial(self._called, target, what, function, *arguments)
+        if inspect.iscoroutinefunction(function):
+            async with self._calling:
+                return await call()
+        await self._calling.acquire()
+        self._call = asyncio.create_task(call())
+        self._call.add_done_callback(lambda _: self._calling.release())
+        return await asyncio.shield(self._call)
+
+    async def _called(self, target: str, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+        limit = asyncio.timeout(self._timeout)
+        try:
+            async with limit:
+                if inspect.iscoroutinefunction(function):
+                    return await function(*arguments)
+                result = await on_own_thread(function, *arguments)
+                return await result if inspect.isawaitable(result) else result
+        except (Exception, SystemExit) as error:  # foreign code may raise anything
+            if limit.expired():
+                problem = f"{target}: {what} took longer than {self._timeout:g} s"
+                raise unreadable(self._name, problem, error) from error
+            cause = f"{type(error).__name__}: {error}"
+            raise rejected(self._name, f"{target}: {what} failed with {cause}", error) from error

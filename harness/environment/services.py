@@ -1,0 +1,430 @@
+"""All services of a project: started, supervised, stopped (DESIGN 4.10)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+from harness.environment import watchdog
+from harness.environment.health import ADDRESS, client
+from harness.environment.ownership import RunFolder, State, label
+from harness.environment.process import describe_listener, gone, listening_pid, signal_all
+from harness.environment.service import Home, Service
+from harness.environment.supervision import LOOK, STANDARD, Polling, Supervision
+from harness.model.service_settings import AUTO, ServiceSettings
+from harness.recovery.failure import Failed, Failure
+from harness.resilience import Clock, Deadline
+from harness.resilience.events import Emit, nobody
+from harness.spec.problems import nearest
+
+# Ending a service on purpose (a fault plan): its owner sees that this was no crash, and starts it again.
+
+GRACE = 3.0
+"""Seconds between SIGTERM and SIGKILL."""
+KILLED_WITHIN = 2.0
+"""Seconds a SIGKILLed process may take to be gone."""
+
+
+def watchdog_behind(port: int) -> int | None:
+    """The watchdog of what listens on the port, held by this process or by the one that has started it; else None.
+
+    Under xdist the second is the controller, which owns the services.
+    """
+    listener = listening_pid(port)
+    try:
+        process = psutil.Process(listener) if listener is not None else None
+        held = [each.pid for each in process.parents() if _of_this_run(each)] if process else []
+    except psutil.Error:  # gone meanwhile
+        return None
+    return next(iter(held), None)
+
+
+def _of_this_run(process: psutil.Process) -> bool:
+    return watchdog.__file__ in process.cmdline() and process.ppid() in (os.getpid(), os.getppid())
+
+
+async def end(pid: int, clock: Clock, *, orderly: bool) -> None:
+    """End all below the watchdog `pid`, and wait for that; `orderly`: SIGTERM, and SIGKILL only to what stays."""
+    with contextlib.suppress(psutil.NoSuchProcess, ProcessLookupError):
+        watched = psutil.Process(pid)
+        processes = watched.children(recursive=True)
+        os.kill(pid, signal.SIGUSR1)
+        # The watchdog ends when its command is reaped, threads and all: until then the ports may be held.
+        all_of_it = (watched, *processes)
+        if orderly:
+            signal_all(processes, signal.SIGTERM)
+            await gone(all_of_it, clock, GRACE)
+        signal_all(processes, signal.SIGKILL)
+        await gone(all_of_it, clock, KILLED_WITHIN)
+
+
+class Services:
+    """Finds or starts them, starts again what dies, and stops what it started.
+
+    A service with `instances = N` is there N times: `shop`, `shop[2]`, ... Tasks run in slots, counted from 0: those in
+    slot 0 see `shop`, those in slot 1 `shop[2]`; a service without instances is shared by all slots.
+    Raises ValueError for a host or a port that is given twice, and for numbers of instances that do not agree. What it
+    starts ends with this process, however that ends: by `stop`, by `kill`, or because the watchdog sees it die.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, ServiceSettings],
+        *,
+        root: Path,
+        logs: Path,
+        clock: Clock,
+        emit: Emit = nobody,
+        polling: Polling = STANDARD,
+        kept: bool = False,
+        persisted: bool = False,
+    ) -> None:
+        """`emit` is told of every change of a state. `kept`: other processes of the project use them, too; `persisted`:
+        until `harness services stop`.
+        """
+        self._run = RunFolder(logs)
+        home = Home(root, logs, self._run, kept=kept or persisted, persisted=persisted)
+        self.instances = _instances(settings)
+        """How many whole sets of the services there are: one for each slot in which a task can run."""
+        self._sets = self._made(settings, partial(Service, home=home, clock=clock, emit=emit))
+        self._services = [service for each in self._sets.values() for service in each]
+        first = [each[0] for each in self._sets.values()]
+        _refuse_doubles("host", (host for service in first for host in service.hosts))
+        _refuse_doubles("port", (port for service in self._services for port in set(service.hosts.values())))
+        self._clock = clock
+        self._kept = {
+            service.name: Supervision(service, clock, _polling(polling, settings[name]))
+            for name, each in self._sets.items()
+            for service in each
+        }
+        self._watches: list[asyncio.Task[None]] = []
+        self._starting_of = {name: asyncio.Lock() for name in self._kept}
+
+    @staticmethod
+    def _made(settings: Mapping[str, ServiceSettings], make: Callable[..., Service]) -> dict[str, list[Service]]:
+        sets: dict[str, list[Service]] = {}
+        taken = {int(port) for each in settings.values() for port in each.declared.values() if port != AUTO}
+        for name, each in settings.items():
+            for number in range(each.instances):
+                service = make(label(name, number), each, taken=taken)
+                taken.update(service.hosts.values())
+                sets.setdefault(name, []).append(service)
+        return sets
+
+    @property
+    def hosts(self) -> Mapping[str, int]:
+        """Host name, in lower case -> port on 127.0.0.1, as tasks in slot 0 see it; always as it is now."""
+        return Hosts(self._sets.values(), 0)
+
+    def hosts_of(self, slot: int) -> Mapping[str, int]:
+        """Host name, in lower case -> port, as the tasks in that slot see it; always as it is now. Raises IndexError.
+
+        Chosen ports are final when `ready` of the slot has returned.
+        """
+        self._check(slot)
+        return Hosts(self._sets.values(), slot)
+
+    async def reset(self, slot: int = 0) -> None:
+        """Put the services of that slot that say how back into their first state. Raises Failed, or IndexError."""
+        await self.ready(slot)
+        await asyncio.gather(*map(self._reset, self._of(slot)))
+
+    async def _reset(self, service: Service) -> None:
+        if service.reset_by == "restart":
+            await self._end(service, orderly=True, whoever=True)
+            await self._kept[service.name].recover()
+        elif service.reset_by is not None:
+            await service.run_reset(service.reset_by)
+
+    def _check(self, slot: int) -> None:
+        if not 0 <= slot < self.instances:
+            raise IndexError(f"there is no slot {slot} of services: there are {self.instances}, counted from 0")
+
+    def _of(self, slot: int) -> list[Service]:
+        self._check(slot)
+        return [each[slot % len(each)] for each in self._sets.values()]
+
+    def status(self) -> tuple[str, ...]:
+        """One line for each service: started, reused, ended or not started."""
+        return tuple(service.line for service in self._services)
+
+    def kept_lines(self) -> tuple[str, ...]:
+        """A line for each that was not started here, but is kept for the project."""
+        return tuple(
+            f"{service.name} reused, kept by `harness services start` since {_minute(since)}"
+            for service in self._services
+            if (since := service.kept_since)
+        )
+
+    @property
+    def states(self) -> dict[str, State]:
+        """Name -> what it is now, as this process sees it."""
+        return {service.name: service.status.state for service in self._services}
+
+    @property
+    def started(self) -> tuple[str, ...]:
+        """The names of those that were started here; the others were reused."""
+        return tuple(service.name for service in self._services if service.ours)
+
+    async def start(self, slots: int = 1) -> None:
+        """Make the services of the first slots answer, all at once, and start again what dies from now on.
+
+        Instances for further slots are started by `ready`. Called again, it starts those that have ended. Raises
+        Failed(SERVICE_DOWN), after stopping what was started.
+        """
+        if not self._services:
+            return
+        begun = [service for service in self._services if self._kept[service.name].begun]
+        await self._look_away()
+        first = [service for slot in range(min(slots, self.instances)) for service in self._of(slot)]
+        chosen = {service.name: service for service in (*begun, *first)}
+        results = await self._start(list(chosen.values()))
+        failures = [result for result in results if isinstance(result, BaseException)]
+        if failures:
+            await self.stop()
+            raise failures[0]
+        self._watches = [self._kept[name].begin() for name in chosen]
+
+    async def _start(self, services: Sequence[Service]) -> Sequence[BaseException | None]:
+        async with client() as http:
+            try:
+                return await asyncio.gather(*(each.start(http) for each in services), return_exceptions=True)
+            except asyncio.CancelledError:
+                self.kill()
+                raise
+
+    async def ready(self, slot: int = 0) -> None:
+        """Wait until every service of the slot listens and none is being started; what does not is recovered, once.
+
+        Raises Failed(SERVICE_DOWN): at once for one that is not started any more.
+        """
+        await asyncio.gather(*map(self._there, self._of(slot)))
+
+    async def recover(self, name: str) -> None:
+        """Start it again, if it is dead; who calls while that goes on waits for the same.
+
+        One that listens and is silent is left to the questions after its health (`Polling`): it may be busy. Raises
+        Failed(SERVICE_DOWN) when it does not come back, at once when it has failed for good.
+        """
+        service = self._named(name)
+        self._refuse_failed(service)
+        await self._kept[service.name].recover()
+
+    def name_of(self, host: str, slot: int = 0) -> str | None:
+        """The service that serves a host for the tasks in that slot; None for a host of others."""
+        return next((service.name for service in self._of(slot) if host.lower() in service.hosts), None)
+
+    def hosts_by(self, name: str) -> tuple[str, ...]:
+        """The hosts of one service, or of one instance. Raises Failed(INVALID_INPUT) for a name that is not known."""
+        return tuple(self._named(name).hosts)
+
+    def folder_of(self, name: str, slot: int = 0) -> Path:
+        """The `{folder}` of a service. Raises Failed(INVALID_INPUT) for a name that is not known, or OSError."""
+        return self._named(name, slot).folder
+
+    async def lost(self) -> Failure:
+        """Wait until one of them has failed for good; why. After `start`."""
+        await asyncio.wait(self._watches, return_when=asyncio.FIRST_COMPLETED)
+        return next(kept.failure for kept in self._kept.values() if kept.failure)
+
+    def explain(self, failure: Failure, slot: int = 0) -> Failure:
+        """A site that is down for good, in the place of the network error that this causes; which host was meant."""
+        if failure.code == "NET_DNS":
+            return self._misspelt(failure)
+        if failure.code not in ("NET_CONNECTION_REFUSED", "CHANNEL_UNREADABLE", "CIRCUIT_OPEN"):
+            return failure
+        host = urlsplit(str(failure.details.get("url", ""))).hostname
+        for service in self._of(slot):
+            down = self._kept[service.name].failure or service.told()
+            if down and (host is None or host in service.hosts):
+                circuit = {key: failure.details[key] for key in ("circuit",) if key in failure.details}
+                return replace(down, effect=failure.effect, details={**down.details, **circuit})
+        return failure
+
+    def _misspelt(self, failure: Failure) -> Failure:
+        host = urlsplit(str(failure.details.get("url", ""))).hostname or ""
+        meant = nearest(host, self.hosts)
+        return replace(failure, advice=f"Did you mean `{meant}`? Check the host's spelling.") if meant else failure
+
+    async def end(self, name: str, *, orderly: bool, slot: int = 0) -> None:
+        """End a service on purpose; its owner starts it again. `orderly`: by SIGTERM, else by SIGKILL.
+
+        Raises Failed: SERVICE_DOWN when it does not run, INVALID_INPUT when this run has not started it.
+        """
+        await self._end(self._named(name, slot), orderly=orderly)
+
+    async def _end(self, service: Service, *, orderly: bool, whoever: bool = False) -> None:
+        """`whoever`: also one that is kept for the project between runs."""
+        pid = await self._watchdog(service) or (service.kept_watchdog if whoever else None)
+        if pid is None:
+            owner = await asyncio.to_thread(describe_listener, service.port)
+            message = (
+                f"service `{service.name}` is not ended: this run has not started it, it is {owner}. "
+                "End that process, and the next run starts the service itself"
+            )
+            raise Failed(Failure("INVALID_INPUT", message, details={"service": service.name}))
+        await end(pid, self._clock, orderly=orderly)
+
+    def ports(self, name: str, slot: int = 0) -> tuple[int, ...]:
+        """The ports of one service. Raises Failed(INVALID_INPUT) for a name that is not known."""
+        return tuple(dict.fromkeys(self._named(name, slot).hosts.values()))
+
+    def seen_from(self, slot: int) -> Seen:
+        """What a fault that strikes a task in that slot may do to them. Raises IndexError."""
+        self._check(slot)
+        return Seen(self, slot)
+
+    async def stop(self) -> None:
+        """End what was started here: at most five seconds. What was reused stays."""
+        await self._look_away()
+        await asyncio.gather(*(service.stop() for service in self._services))
+        await asyncio.to_thread(self._run.remove)
+
+    def kill(self) -> None:
+        """End it at once, without a loop: for `atexit` and signal handlers."""
+        for kept in self._kept.values():
+            kept.let_go()
+        for service in self._services:
+            service.kill()
+        self._run.remove()
+
+    async def _look_away(self) -> None:
+        tasks = [task for kept in self._kept.values() for task in kept.cancel()]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _there(self, service: Service) -> None:
+        self._refuse_failed(service)
+        kept = self._kept[service.name]
+        if not kept.begun:
+            await self._begin(service)
+        elif kept.recovering or not await _listens(service.port):
+            await kept.recover()
+
+    async def _begin(self, service: Service) -> None:
+        """The first task of a slot needs it."""
+        async with self._starting_of[service.name]:
+            if self._kept[service.name].begun:
+                return
+            (failure,) = await self._start([service])
+            if failure is not None:
+                raise failure
+            self._watches.append(self._kept[service.name].begin())
+
+    def _refuse_failed(self, service: Service) -> None:
+        if failure := self._kept[service.name].failure or service.told():
+            raise Failed(failure)
+
+    async def _watchdog(self, service: Service) -> int | None:
+        """The watchdog of what listens now; None when that is somebody else's. It may just be dying of another kill."""
+        deadline = Deadline.after(service.patience, self._clock.now())
+        while True:
+            await self._listening(service)
+            pid = service.watchdog or await asyncio.to_thread(watchdog_behind, service.port)
+            stands = pid is not None or await _listens(service.port)
+            if stands or not deadline.allows(LOOK, self._clock.now()):
+                return pid or await asyncio.to_thread(watchdog_behind, service.port)
+            await self._clock.sleep(LOOK)
+
+    async def _listening(self, service: Service) -> None:
+        deadline = Deadline.after(service.patience, self._clock.now())
+        while not await _listens(service.port) and deadline.allows(LOOK, self._clock.now()):
+            self._refuse_failed(service)
+            await self._clock.sleep(LOOK)
+
+    def _named(self, name: str, slot: int = 0) -> Service:
+        """By its name, for the tasks in that slot, or by the name of the instance."""
+        if name in self._sets:
+            return self._sets[name][slot % len(self._sets[name])]
+        for service in self._services:
+            if service.name == name:
+                return service
+        known = ", ".join(self._sets) or "none"
+        message = f"there is no service `{name}` in [tool.harness.services]; known services: {known}"
+        raise Failed(Failure("INVALID_INPUT", message))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The services as one slot has them."""
+
+    services: Services
+    slot: int
+
+    def ports(self, name: str) -> tuple[int, ...]:
+        return self.services.ports(name, self.slot)
+
+    async def end(self, name: str, *, orderly: bool) -> None:
+        await self.services.end(name, orderly=orderly, slot=self.slot)
+
+
+class Hosts(Mapping[str, int]):
+    """Host name -> port for the tasks of one slot, asked each time: a port may be chosen again before a first start."""
+
+    def __init__(self, sets: Collection[Sequence[Service]], slot: int) -> None:
+        self._sets, self._slot = sets, slot
+
+    def _now(self) -> dict[str, int]:
+        each = (instances[self._slot % len(instances)] for instances in self._sets)
+        return {host: port for service in each for host, port in service.hosts.items()}
+
+    def __getitem__(self, host: str) -> int:
+        return self._now()[host]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._now())
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    def __repr__(self) -> str:
+        return repr(self._now())
+
+
+def _instances(settings: Mapping[str, ServiceSettings]) -> int:
+    several = {name: each.instances for name, each in settings.items() if each.instances > 1}
+    if len(set(several.values())) > 1:
+        told = ", ".join(f"`{name}` has {count}" for name, count in several.items())
+        raise ValueError(f"[tool.harness.services]: `instances` must agree, as one of each serves a slot: {told}")
+    shared = [name for name, each in settings.items() if each.instances == 1 and each.reset is not None]
+    if several and shared:
+        name, (other, count) = shared[0], next(iter(several.items()))
+        raise ValueError(
+            f"[tool.harness.services]: `{shared[0]}` has `reset` and is shared by the {count} instances of `{other}`, "
+            f"whose tasks would lose their state: give `{name}` `instances = {count}`, too"
+        )
+    return next(iter(several.values()), 1)
+
+
+def _refuse_doubles(what: str, values: Iterable[str | int]) -> None:
+    doubles = [str(value) for value, count in Counter(values).items() if count > 1]
+    if doubles:
+        raise ValueError(f"[tool.harness.services]: {what} {', '.join(doubles)} is given twice")
+
+
+def _polling(polling: Polling, settings: ServiceSettings) -> Polling:
+    return replace(polling, interval=settings.health_interval, patience=settings.health_patience)
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(ADDRESS, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def _minute(moment: str) -> str:
+    """An ISO 8601 time as the clock on the wall has it: `2026-11-23 07:03`."""
+    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,174 @@
+"""A channel in a SQLite database of the system under test: one table, or all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from harness.environment.channel import MAX_DOCUMENT, assigned, encoded, refused, rejected, unreadable
+from harness.resilience.threads import on_own_thread
+
+T = TypeVar("T")
+SOURCE: Final = "taskspec"
+"""What stands in a column `source` of rows that this channel adds."""
+
+
+class SqliteChannel:
+    """Reads and writes rows as JSON; the same for every world. `timeout` is seconds for one reading or writing.
+
+    With `key`, the document is an object: the key column's text -> the row as an object, or with `value` the one column
+    of that name. Without `key` it is the list of the table's rows, and without `table` an object of all tables, each a
+    list of rows; these two can be read alone. A text that holds a JSON object, list or string is read as that, and an
+    object or list is written as its JSON. Where the table has the columns `ts`, `source` and `confidence` of a memory
+    entry, new and changed rows fill them in.
+    """
+
+    def __init__(self, name: str, path: Path, table: str | None, key: str | None, value: str | None, timeout: float):
+        self._name = name
+        self._path = path
+        self._table, self._key, self._value = table, key, value
+        self._timeout = timeout
+        self._writing = asyncio.Lock()
+
+    async def read(self, world: str) -> Any:  # noqa: ARG002 - one database for every world
+        return await self._work("read", self._read, "ro")
+
+    async def writable(self) -> bool:
+        return self._key is not None
+
+    async def write(self, world: str, path: str, value: Any) -> None:
+        async with self._writing:
+            await self._replace(assigned(self._name, await self.read(world), path, value))
+
+    async def restore(self, world: str, document: Any) -> None:  # noqa: ARG002
+        async with self._writing:
+            await self._replace(document)
+
+    async def merge(self, world: str, patch: Any) -> bool:  # noqa: ARG002
+        return False
+
+    async def resettable(self) -> bool:
+        return False
+
+    async def reset(self, world: str) -> None:  # noqa: ARG002
+        raise refused(self._name, "a database cannot be reset by its channel: name a command or a callable")
+
+    async def close(self) -> None:
+        """Nothing is held open."""
+
+    async def _replace(self, document: Any) -> None:
+        if self._key is None:
+            raise refused(self._name, "only a table with a `key` column can be written; this channel names none")
+        if not isinstance(document, dict):
+            raise refused(self._name, "the document of a table with a `key` column is an object")
+        await self._work("written", lambda db: self._store(db, document), "rw")
+
+    async def _work(self, what: str, work: Callable[[sqlite3.Connection], T], mode: str) -> T:
+        """On a thread of its own: another process may hold the database for long."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await on_own_thread(self._connected, work, mode)
+        except TimeoutError as error:
+            raise unreadable(self._name, f"{self._path} cannot be {what}: it took too long", error) from error
+        except (sqlite3.Error, OSError, ValueError, TypeError) as error:
+            raise rejected(self._name, f"{self._path} cannot be {what}: {error}", error) from error
+
+    def _connected(self, work: Callable[[sqlite3.Connection], T], mode: str) -> T:
+        if not self._path.is_file():
+            raise FileNotFoundError("there is no such file")
+        uri = f"{self._path.resolve().as_uri()}?mode={mode}"
+        with closing(sqlite3.connect(uri, uri=True, timeout=self._timeout, isolation_level=None)) as db:
+            db.row_factory = sqlite3.Row
+            return work(db)
+
+    def _read(self, db: sqlite3.Connection) -> Any:
+        if self._table is None:
+            names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+            return _bounded({name: _rows(db, name) for (name,) in names if not name.startswith("sqlite_")})
+        rows = _rows(db, self._table)
+        if self._key is None:
+            return _bounded(rows)
+        self._check_columns(db)
+        return _bounded({str(row[self._key]): row[self._value] if self._value else row for row in rows})
+
+    def _store(self, db: sqlite3.Connection, document: Mapping[str, Any]) -> None:
+        """Only the rows that differ are written, all or none of them."""
+        before = self._read(db)
+        columns = self._check_columns(db)
+        table, key = _quoted(str(self._table)), _quoted(str(self._key))
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            for name in before.keys() - document.keys():
+                db.execute(f"DELETE FROM {table} WHERE {key} = ?", (name,))  # noqa: S608 - quoted names of the settings
+            for name, value in document.items():
+                if name not in before or before[name] != value:
+                    self._put(db, name, value, columns, new=name not in before)
+            db.execute("COMMIT")
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+
+    def _put(self, db: sqlite3.Connection, name: str, value: Any, columns: set[str], *, new: bool) -> None:
+        cells = {self._value: value} if self._value else {**value, str(self._key): name}
+        if unknown := {str(cell) for cell in cells} - columns:
+            raise ValueError(f"the table {self._table} has no column {', '.join(sorted(unknown))}")
+        moment = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        extra = {"ts": moment, "source": SOURCE, "confidence": 1.0} if self._value else {}
+        fields = {column: cell for column, cell in extra.items() if column in columns} | cells
+        if new:
+            fields |= {self._key: name}
+        names, values = [_quoted(str(column)) for column in fields], [_cell(cell) for cell in fields.values()]
+        if new:
+            marks = ", ".join("?" * len(names))
+            db.execute(f"INSERT INTO {_quoted(str(self._table))} ({', '.join(names)}) VALUES ({marks})", values)  # noqa: S608
+        else:
+            sets = ", ".join(f"{column} = ?" for column in names)
+            where = f"{_quoted(str(self._key))} = ?"
+            db.execute(f"UPDATE {_quoted(str(self._table))} SET {sets} WHERE {where}", (*values, name))  # noqa: S608
+
+    def _check_columns(self, db: sqlite3.Connection) -> set[str]:
+        """Raises ValueError for a column of the settings that the table does not have."""
+        columns = {row["name"] for row in db.execute(f"PRAGMA table_info({_quoted(str(self._table))})")}
+        for column in (self._key, self._value):
+            if column is not None and column not in columns:
+                known = ", ".join(sorted(columns)) or "none"
+                raise ValueError(f"the table {self._table} has no column {column} (its columns: {known})")
+        return columns
+
+
+def _rows(db: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+    rows = db.execute(f"SELECT * FROM {_quoted(table)}").fetchall()  # noqa: S608 - a quoted name
+    return [{column: _plain(row[column]) for column in row.keys()} for row in rows]  # noqa: SIM118 - sqlite3.Row
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as JSON: a text that holds an object, a list or a string of JSON is that; other texts stay as they are."""
+    if isinstance(cell, bytes):
+        return cell.decode("utf-8", "replace")
+    if isinstance(cell, str) and cell[:1] in ("{", "[", '"'):
+        try:
+            return json.loads(cell)
+        except ValueError:
+            return cell
+    return cell
+
+
+def _cell(value: Any) -> Any:
+    """The reverse: what SQLite has no type for is written as JSON."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else value
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _bounded(document: Any) -> Any:
+    if len(encoded(document)) > MAX_DOCUMENT:
+        raise ValueError(f"it is larger than {MAX_DOCUMENT} bytes")
+    return document

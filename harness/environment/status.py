@@ -1,0 +1,206 @@
+"""The end of what services have written, and what they write from now on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx2
+import psutil
+
+from harness.environment.health import Answer, Endpoint, Health, client, probe
+from harness.environment.ownership import Held, State, label, log_file, owner_file, owner_files_of_runs, read_held
+from harness.environment.process import command_of, listening_pid
+from harness.model.service_settings import ServiceSettings
+from harness.resilience import Clock
+
+LOOK = 0.2
+"""Seconds between two looks at the files."""
+BLOCK = 65_536
+
+
+def last_lines(file: Path, count: int) -> list[str]:
+    """The last lines; none of a file that is not there."""
+    if count <= 0 or not file.is_file():
+        return []
+    with file.open("rb") as log:
+        start, end = log.seek(0, os.SEEK_END), b""
+        while start > 0 and end.count(b"\n") <= count:
+            step = min(BLOCK, start)
+            start = log.seek(start - step)
+            end = log.read(step) + end
+            log.seek(start)
+    return end.decode(errors="replace").splitlines()[-count:]
+
+
+async def follow(files: Mapping[str, Path], clock: Clock) -> AsyncIterator[tuple[str, str]]:
+    """Name and line of each whole line that is written from now on, without end. A file may still have to come."""
+    tails = {name: _Tail(file) for name, file in files.items()}
+    while True:
+        for name, tail in tails.items():
+            for line in tail.fresh():
+                yield name, line
+        await clock.sleep(LOOK)
+
+
+class _Tail:
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._place = file.stat().st_size if file.is_file() else 0
+        self._rest = b""
+
+    def fresh(self) -> Iterator[str]:
+        """What came since the last look; from its start for a file that was cut."""
+        if not self._file.is_file():
+            return
+        with self._file.open("rb") as log:
+            if log.seek(0, os.SEEK_END) < self._place:
+                self._place, self._rest = 0, b""
+            log.seek(self._place)
+            *whole, self._rest = (self._rest + log.read()).split(b"\n")
+            self._place = log.tell()
+        yield from (line.decode(errors="replace") for line in whole)
+
+
+# How the services of a project are, seen from outside: what their ports answer, and what their owners say.
+
+_STATES = {
+    Health.HEALTHY: State.UP,
+    Health.STARTING: State.BOOTING,
+    Health.SILENT: State.UNHEALTHY,
+    Health.OTHER: State.DOWN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One service, now."""
+
+    name: str
+    state: State
+    hosts: Mapping[str, int | str]
+    """Host name -> port, or `auto` while none is chosen."""
+    port: int | None
+    """Where it is asked for its health; None when that is not known: it does not run, or is in no settings any more."""
+    pid: int | None
+    """What listens there; where that is not known, what its keeper has started."""
+    command: str
+    """Its command line."""
+    uptime: float | None
+    """Seconds."""
+    restarts: int
+    """As its owner has counted."""
+    owner: int | None
+    """The process that keeps it running, if one of this project does."""
+    owner_command: str
+    persisted: bool
+    log: Path
+    problem: str
+    """What is wrong, in words; empty for one that is up, and for one that nobody has started."""
+
+
+async def survey(services: Mapping[str, ServiceSettings], logs: Path, clock: Clock) -> tuple[Found, ...]:
+    """Ask them all at once: half a second. One for each process that keeps a service, and for each of its instances.
+
+    Raises ValueError for settings that contradict themselves.
+    """
+    async with client() as http:
+        asked = (
+            _find(http, name, label(name, number), each, logs, clock)
+            for name, each in services.items()
+            for number in range(each.instances)
+        )
+        return tuple(found for several in await asyncio.gather(*asked) for found in several)
+
+
+async def _find(
+    http: httpx2.AsyncClient, service: str, name: str, settings: ServiceSettings, logs: Path, clock: Clock
+) -> list[Found]:
+    kept = read_held(owner_file(logs, name))
+    told: list[Held | None] = [kept] if kept and kept.owner.alive else []
+    told += [held for file in owner_files_of_runs(logs, name) if (held := read_held(file)) and held.owner.alive]
+    return [await _look(http, service, name, settings, logs, clock, held) for held in told or [kept]]
+
+
+async def _look(
+    http: httpx2.AsyncClient,
+    service: str,
+    name: str,
+    settings: ServiceSettings,
+    logs: Path,
+    clock: Clock,
+    told: Held | None,
+) -> Found:
+    held = told if told and told.owner.alive else None
+    ports = held.ports if held else settings.declared
+    known = {host: port for host, port in ports.items() if isinstance(port, int)}
+    endpoint = Endpoint.of(service, settings, known) if settings.health_host in known else None
+    answer = await probe(http, endpoint) if endpoint else Answer(Health.ABSENT, "it is not started")
+    silent = endpoint is None or answer.health is Health.ABSENT
+    pid = None if endpoint is None or silent else await asyncio.to_thread(listening_pid, endpoint.port)
+    return Found(
+        name=name,
+        state=_state(answer, held, told),
+        hosts=ports,
+        port=endpoint.port if endpoint else None,
+        pid=pid,
+        command=command_of(pid),
+        uptime=_uptime(pid, clock.wall()),
+        restarts=held.restarts if held else 0,
+        owner=held.owner.pid if held else None,
+        owner_command=command_of(held.owner.pid) if held else "",
+        persisted=bool(held and held.persisted),
+        log=log_file(logs, name),
+        problem=_problem(answer, told),
+    )
+
+
+def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> Found:
+    """One that the settings do not know any more: as its keeper says."""
+    pid = held.program.pid if held.program else None
+    return Found(
+        name=name,
+        state=held.state,
+        hosts={},
+        port=None,
+        pid=pid,
+        command=command_of(pid),
+        uptime=_uptime(pid, clock.wall()),
+        restarts=held.restarts,
+        owner=held.owner.pid,
+        owner_command=command_of(held.owner.pid),
+        persisted=held.persisted,
+        log=log_file(logs, name),
+        problem=f"it is not in [tool.harness.services] any more; `harness services stop {name}` ends it",
+    )
+
+
+def _state(answer: Answer, held: Held | None, told: Held | None) -> State:
+    """What the port answers counts; where nothing listens, what the owner says, or has said last."""
+    if answer.health in _STATES:
+        return _STATES[answer.health]
+    if held:
+        return held.state if held.state is not State.UP else State.RESTARTING
+    gave_up = told and told.state is State.PERMANENTLY_FAILED
+    return State.PERMANENTLY_FAILED if gave_up else State.DOWN
+
+
+def _problem(answer: Answer, told: Held | None) -> str:
+    if answer.health is Health.ABSENT and told is None:
+        return ""
+    if answer.health is Health.ABSENT and told and told.failure:
+        return told.failure.message.splitlines()[0]
+    taken = "its port is a stranger's: " if answer.health is Health.OTHER else ""
+    return f"{taken}{answer.problem}"
+
+
+def _uptime(pid: int | None, now: datetime) -> float | None:
+    try:
+        born = datetime.fromtimestamp(psutil.Process(pid).create_time(), UTC) if pid is not None else now
+    except psutil.Error:
+        return None
+    return None if pid is None else max(0.0, (now - born).total_seconds())

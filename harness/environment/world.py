@@ -1,0 +1,458 @@
+"""The environment's part of a checkpoint: its channels' documents, saved and put back by difference (DESIGN 4.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os.path
+import re
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from itertools import chain, islice, takewhile, zip_longest
+from typing import Any, TypeAlias, TypeVar
+
+from harness.criteria.paths import Segment, Wildcard, list_index, segments
+from harness.environment.channel import Refused, rejected
+from harness.environment.channels import Channels
+from harness.environment.memory import Entry, MemoryStore, timestamp
+from harness.model.plan import Plan
+from harness.model.ports import Kept
+from harness.recovery.failure import Failed
+from harness.resilience import Clock
+from harness.spec.documents import is_entry
+
+T = TypeVar("T")
+
+
+async def save(channels: Channels, world: str) -> tuple[dict[str, Any], bool]:
+    """The documents that can be put back, and whether those are all there are, and at least one. Raises Failed."""
+    writable = await _all(channels.writable(name) for name in channels.names)
+    names = [name for name, able in zip(channels.names, writable, strict=True) if able]
+    documents = await _all(channels.read(name, world) for name in names)
+    return dict(zip(names, documents, strict=True)), bool(names) and all(writable)
+
+
+async def changed(channels: Channels, world: str, saved: Mapping[str, Any]) -> bool:
+    """Whether one of the documents is another one now; one that cannot be read may be. Raises Failed."""
+    return any(await _all(_changed(channels, name, world, document) for name, document in saved.items()))
+
+
+async def _changed(channels: Channels, name: str, world: str, saved: Any) -> bool:
+    try:
+        return bool(await _changes(channels, name, saved, await channels.read(name, world)))
+    except Refused:
+        return True
+
+
+async def restore(channels: Channels, world: str, saved: Mapping[str, Any]) -> tuple[str, ...]:
+    """Put back what has changed since it was saved; then read again. Returns what differs.
+
+    What has not changed is not written, so that nothing is overwritten that this task did not touch. Raises Failed when
+    a channel cannot be reached.
+    """
+    found = await _all(_restored(channels, name, world, document) for name, document in saved.items())
+    # A large document takes its time: other tasks go on meanwhile.
+    return await asyncio.to_thread(bounded, chain.from_iterable(found))
+
+
+async def _restored(channels: Channels, name: str, world: str, saved: Any) -> Iterable[Difference | str]:
+    """What differs from what was saved, or why it was not put back."""
+    try:
+        now = await channels.read(name, world)
+    except Refused as error:
+        return (_line(name, "was not put back, since it cannot be read", error),)
+    changes = await _changes(channels, name, saved, now)
+    if not changes:
+        return ()
+    target = put_back(now, changes)
+    try:
+        after = await _merged(channels, name, world, merge_patch(target, changes))
+        if after is None or await _changes(channels, name, target, after[0]):
+            await channels.restore(name, world, target)
+            after = None
+    except Refused as error:
+        return (_line(name, "was not put back", error),)
+    try:
+        return await _changes(channels, name, saved, after[0] if after else await channels.read(name, world))
+    except Refused as error:
+        return (_line(name, "was put back, and cannot be read", error),)
+
+
+async def _merged(channels: Channels, name: str, world: str, patch: Any) -> tuple[Any] | None:
+    """The document after a merge patch; None when there is none, or the channel does not take it."""
+    if patch is None or not await channels.merge(name, world, patch):
+        return None
+    return (await channels.read(name, world),)
+
+
+async def _changes(channels: Channels, name: str, saved: Any, now: Any) -> list[Difference]:
+    return await asyncio.to_thread(lambda: list(differences(name, saved, now, channels.clocks.get(name))))
+
+
+def _line(name: str, what: str, error: Refused) -> str:
+    return f"{name}: {what}: {error.failure.message.removeprefix(f'channel `{name}`: '):.300}"
+
+
+async def _all(jobs: Iterable[Awaitable[T]]) -> list[T]:
+    """The results in order. Every job ends, so that none works on unseen; then the first error is raised."""
+    found = await asyncio.gather(*jobs, return_exceptions=True)
+    results: list[T] = []
+    for each in found:
+        if isinstance(each, BaseException):
+            raise each
+        results.append(each)
+    return results
+
+
+# What is not as it was saved, a line each.
+
+MOST = 20
+"""Lines."""
+WIDTH = 80
+"""Characters of one value."""
+PLACE = 120
+"""Characters of one path."""
+_PLAIN = re.compile(r"[^.\[\]'\"*]+\Z")
+_ENCODER = json.JSONEncoder(ensure_ascii=False)
+
+Way: TypeAlias = tuple[str | int, ...]
+
+
+class Absent(Enum):
+    """The other document has something here, this one has not."""
+
+    ABSENT = "absent"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One place in the document of a channel, before and after."""
+
+    channel: str
+    way: Way
+    before: Any
+    after: Any
+
+    def __str__(self) -> str:
+        place = f"{self.channel}: {_place(self.way)}"
+        if self.before is Absent.ABSENT:
+            return f"{place}: was not there when saved, is {_short(self.after)}"
+        if self.after is Absent.ABSENT:
+            return f"{place}: was saved as {_short(self.before)}, is missing"
+        before, after = _from_where_they_differ(self.before, self.after)
+        return f"{place}: was saved as {_short(before)}, is {_short(after)}"
+
+
+def differences(channel: str, saved: Any, now: Any, clock: str | None = None) -> Iterator[Difference]:
+    """In the order of the document; `clock` is a path that does not count. Not recursive: documents may be deep."""
+    ignored = segments(clock) if clock else ()
+    pending: list[tuple[Way, Any, Any]] = [((), saved, now)]
+    while pending:
+        way, before, after = pending.pop()
+        if ignored and _leads_to(ignored, way):
+            continue
+        if isinstance(before, dict | list) and type(before) is type(after):
+            pending += [((*way, key), left, right) for key, left, right in _inside(before, after)][::-1]
+        elif not _same(before, after):
+            yield Difference(channel, way, before, after)
+
+
+def put_back(now: Any, changes: Sequence[Difference]) -> Any:
+    """The document as it is, with only the changed places as they were before. `now` itself stays as it is."""
+    holder = {"": copied(now)}
+    gone: list[tuple[Any, str | int]] = []
+    for change in changes:
+        parent, key = _at(holder, change.way)
+        if change.before is Absent.ABSENT:
+            gone.append((parent, key))
+        elif isinstance(parent, list) and key == len(parent):
+            parent.append(change.before)
+        else:
+            parent[key] = change.before
+    for parent, key in reversed(gone):  # from the end, so that the places of a list stay
+        del parent[key]
+    return holder[""]
+
+
+def merge_patch(target: Any, changes: Sequence[Difference]) -> dict[str, Any] | None:
+    """What makes the changed document the `target` as an RFC 7386 patch; None where such a patch cannot say it.
+
+    A list is written whole. Null means "remove" there, so that no null can be written.
+    """
+    patch: dict[str, Any] = {}
+    for change in changes:
+        names = list(takewhile(lambda key: isinstance(key, str), change.way))
+        if not names:
+            return None
+        place, key = _at({"": target}, tuple(names))
+        removed = change.before is Absent.ABSENT and len(names) == len(change.way)
+        value = None if removed else place[key]
+        if not removed and _has_null(value):
+            return None
+        inner = patch
+        for name in names[:-1]:
+            inner = inner.setdefault(str(name), {})
+        inner[str(names[-1])] = value
+    return patch
+
+
+def copied(document: Any) -> Any:
+    """A copy that shares no list or object. Not recursive: documents may be deep."""
+    holder: dict[str, Any] = {"": document}
+    pending: list[tuple[Any, Any]] = [(holder, "")]
+    while pending:
+        place, key = pending.pop()
+        value = place[key]
+        if isinstance(value, dict):
+            place[key] = dict(value)
+            pending += [(place[key], name) for name in value]
+        elif isinstance(value, list):
+            place[key] = list(value)
+            pending += [(place[key], index) for index in range(len(value))]
+    return holder[""]
+
+
+def _at(holder: dict[str, Any], way: Way) -> tuple[Any, str | int]:
+    """What holds the value at the end of the way, and its key there."""
+    place: Any = holder
+    keys: tuple[str | int, ...] = ("", *way)
+    for key in keys[:-1]:
+        place = place[key]
+    return place, keys[-1]
+
+
+def _has_null(value: Any) -> bool:
+    """Whether a merge would take something inside of it for a removal; inside of a list nothing is."""
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if each is None:
+            return True
+        if isinstance(each, dict):
+            pending += each.values()
+    return False
+
+
+def bounded(found: Iterable[Difference | str]) -> tuple[str, ...]:
+    """As lines, at most 20; the last one counts those that are left out."""
+    rest = iter(found)
+    lines = [str(each) for each in islice(rest, MOST)]
+    more = sum(1 for _ in rest)
+    if more:
+        lines[-1] = f"and {more + 1} more differences"
+    return tuple(lines)
+
+
+def _inside(before: Any, after: Any) -> Iterator[tuple[str | int, Any, Any]]:
+    if isinstance(before, dict):
+        for key in {**before, **after}:
+            yield key, before.get(key, Absent.ABSENT), after.get(key, Absent.ABSENT)
+    else:
+        for index, (left, right) in enumerate(zip_longest(before, after, fillvalue=Absent.ABSENT)):
+            yield index, left, right
+
+
+def _same(before: Any, after: Any) -> bool:
+    """As JSON sees it: 1 is 1.0 and is not true; what is not a number equals itself."""
+    if isinstance(before, bool) or isinstance(after, bool):
+        return before is after
+    if isinstance(before, float) and isinstance(after, float):
+        return before == after or repr(before) == repr(after)
+    return bool(before == after)
+
+
+def _leads_to(path: tuple[Segment, ...], way: Way) -> bool:
+    return len(path) == len(way) and all(map(_fits, path, way))
+
+
+def _fits(segment: Segment, key: str | int) -> bool:
+    if isinstance(segment, Wildcard) or segment == key:
+        return True
+    return isinstance(key, int) and list_index(segment) == key
+
+
+def _place(way: Way) -> str:
+    """As a path of the assertion language; cut in its middle when it is long."""
+    text = "".join(map(_step, way)).removeprefix(".") or "the document"
+    half = PLACE // 2
+    return text if len(text) <= PLACE else f"{text[: half - 1]}…{text[-half:]}"
+
+
+def _step(key: str | int) -> str:
+    if isinstance(key, int):
+        return f"[{key}]"
+    quote = '"' if "'" in key else "'"
+    shown = "".join(letter if letter.isprintable() else " " for letter in key)
+    return f".{shown}" if _PLAIN.match(key) else f"[{quote}{shown}{quote}]"
+
+
+def _short(value: Any) -> str:
+    """As JSON, no more of it made than is shown."""
+    text = ""
+    for piece in _ENCODER.iterencode(value):
+        text += piece
+        if len(text) > WIDTH:
+            return text[: WIDTH - 1] + "…"
+    return text
+
+
+def _from_where_they_differ(before: Any, after: Any) -> tuple[Any, Any]:
+    """Two long texts without most of what they have in common at their start."""
+    if not (isinstance(before, str) and isinstance(after, str)):
+        return before, after
+    start = len(os.path.commonprefix((before, after))) - WIDTH // 4  # noqa: RUF071 - letters are what counts
+    return (before, after) if start <= WIDTH // 4 else (f"…{before[start:]}", f"…{after[start:]}")
+
+
+# Memory and environment of one task or episode, as the engine sees them.
+
+NOT_PUT_BACK = 'the environment was not put back: `isolation = "none"` in [tool.harness] says that nothing is'
+"""Told after a restore."""
+INITIAL = "initial"
+"""The source of entries that stand in the task's file."""
+
+
+class TaskWorld:
+    """Implements `harness.model.ports.World`; the world id is the plan's."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        store: MemoryStore,
+        channels: Channels,
+        clock: Clock,
+        memory_channel: str | None = None,
+        *,
+        put_back: bool = True,
+    ) -> None:
+        """`memory_channel` is where the system under test keeps its memory (`[tool.harness.memory]`).
+
+        `put_back`: whether a restore may write to channels; not under `isolation = "none"`.
+        """
+        self._put_back = put_back
+        self._plan = plan
+        self._store = store
+        self._channels = channels
+        self._clock = clock
+        self._begun = clock.now()
+        self._memory_channel = memory_channel
+        self._theirs: dict[str, Any] = {}
+        """What the memory of the system under test held when it was last read, as MemoryKV entries."""
+        self._unwritten: dict[str, Any] = {}
+        """Key -> value of what was remembered and is not yet written there."""
+
+    def memory(self) -> Mapping[str, Any]:
+        """Key -> value; what the task itself remembered goes over what was read where the system keeps its memory."""
+        return {key: entry["value"] for key, entry in self.entries().items()}
+
+    def remember(self, key: str, value: Any, source: str) -> None:
+        """Write an entry. Raises TypeError for a value that is not JSON."""
+        self._store.put(self._plan.world, Entry.at(key, value, self._now(), source))
+        if self._memory_channel is not None:
+            self._unwritten[key] = value
+
+    async def synchronize(self) -> None:
+        """Write what was remembered since, and read what stands there now; nothing without a memory channel.
+
+        In a channel that is only read, what the task remembers stays its own. Raises Failed.
+        """
+        name, world = self._memory_channel, self._plan.world
+        if name is None:
+            return
+        if self._unwritten and await self._channels.writable(name):
+            for key in tuple(self._unwritten):
+                await self._channels.put(name, world, key, self._unwritten.pop(key))
+                self._store.forget(world, key)
+        document = await self._channels.read(name, world)
+        if not isinstance(document, dict):
+            raise rejected(name, "is to hold the memory, and is no object of key -> value")
+        self._theirs = {key: _entry(key, value, name) for key, value in document.items()}
+
+    def entries(self) -> dict[str, Any]:
+        """Key -> MemoryKV entry (key, value, ts, source, confidence)."""
+        own = {key: entry.as_json() for key, entry in self._store.entries(self._plan.world).items()}
+        return {**self._theirs, **own}
+
+    async def channel(self, name: str) -> Any:
+        """The document of a channel, now. Raises Failed."""
+        return await self._channels.read(name, self._plan.world)
+
+    async def merge(self, name: str, path: str, value: Any) -> None:
+        """Write one value into a channel. Raises Failed."""
+        await self._channels.write(name, self._plan.world, path, value)
+
+    async def save(self) -> Kept:
+        """Memory, and the environment where its channels can be written. Raises Failed when one does not answer."""
+        if not self._put_back and self._channels.names:
+            return Kept(self._own(), {}, whole=False, refused=NOT_PUT_BACK)
+        environment, whole = await save(self._channels, self._plan.world)
+        return Kept(self._own(), environment, whole)
+
+    def _own(self) -> dict[str, Any]:
+        return {key: entry.as_json() for key, entry in self._store.entries(self._plan.world).items()}
+
+    async def changed(self, kept: Kept) -> bool:
+        """Whether a document of the environment is another one than was saved. Raises Failed."""
+        return await changed(self._channels, self._plan.world, kept.environment)
+
+    async def restore(self, kept: Kept) -> tuple[str, ...]:
+        """Back to what was saved; then compared. Returns what differs, at most 20 lines.
+
+        A channel that refuses to be written is one of them; one that cannot be reached raises Failed, when memory and
+        the other channels are back already. The world's time goes on.
+        """
+        own = (entry for key, entry in kept.entries.items() if entry != self._theirs.get(key))
+        self._store.replace(self._plan.world, (Entry(**entry) for entry in own))
+        self._unwritten.clear()
+        differs = await restore(self._channels, self._plan.world, kept.environment)
+        await self.synchronize()
+        return (kept.refused, *differs) if kept.refused else differs
+
+    async def snapshot(self) -> dict[str, Any]:
+        """Every channel's document; a channel that cannot be read is `{"error": ...}`."""
+        names = tuple(self._channels.names)
+        return dict(zip(names, await asyncio.gather(*(self._document(name) for name in names)), strict=True))
+
+    async def begin(self) -> None:
+        """Initial memory, the world's clock. Raises Failed when a channel's clock cannot be set.
+
+        The world of an episode, or of the task that this one runs in the middle of, keeps what was written before,
+        over the initial entries; any other world is emptied first, so that a rerun starts from the same state.
+        """
+        self._begun = self._clock.now()
+        if self._plan.fresh and self._plan.spec.episode_id is None:
+            self._store.clear(self._plan.world)
+        shared = not self._plan.fresh or self._plan.spec.episode_id is not None
+        await self.synchronize()
+        known = self.entries() if shared else {}
+        for key, value in self._plan.spec.memory.items():
+            if key not in known:
+                self.remember(key, value, INITIAL)
+        await self.synchronize()
+        await self._set_clocks()
+
+    async def _set_clocks(self) -> None:
+        if self._plan.start is not None:
+            now = timestamp(self._plan.start)
+            await asyncio.gather(*(self.merge(name, path, now) for name, path in self._channels.clocks.items()))
+
+    async def _document(self, name: str) -> Any:
+        try:
+            return await self.channel(name)
+        except Failed as error:
+            return {"error": error.failure.message}
+
+    def _now(self) -> datetime:
+        """The time in the world: the task's `time` and what has passed since, else the time of day."""
+        if self._plan.start is None:
+            return self._clock.wall()
+        return self._plan.start + timedelta(seconds=self._clock.now() - self._begun)
+
+
+def _entry(key: str, value: Any, channel: str) -> dict[str, Any]:
+    """A MemoryKV entry, of one or of a plain value."""
+    if is_entry(value):
+        return dict(value)
+    return {"key": key, "value": value, "ts": None, "source": f"channel:{channel}", "confidence": 1.0}

@@ -1,0 +1,123 @@
+"""Whether faults fit the project: their hosts, services and files, against its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.faults.http import UrlPattern
+from harness.model.settings import Settings
+from harness.spec.advice.criteria import scopes
+from harness.spec.fault_plan import LoadedFaultPlan
+from harness.spec.faults import BrowserStop, DatabaseLocked, Fault, HostFault, ServiceFault, SocketFault
+from harness.spec.faults.kinds import of_service
+from harness.spec.loaded import Loaded
+from harness.spec.problems import Problem, Severity, Way, did_you_mean, listed, shown
+from harness.spec.references import Scope, as_text, interpolate
+from harness.spec.source import Origin
+
+ELSEWHERE = (
+    "the fault cannot strike: a browser at --task-browser-endpoint is no process that could be stopped from here"
+)
+OPEN = Scope()
+"""Of a plan: what its references stand for is known with each task."""
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """What the faults are to happen in. `known`: these are the settings of the run, and not merely the defaults."""
+
+    settings: Settings
+    known: bool = True
+
+    @property
+    def severity(self) -> Severity:
+        """Where the settings are not known, what is missing may be there all the same."""
+        return "error" if self.known else "warning"
+
+
+def misplaced(task: Loaded, project: Project) -> Iterator[Problem]:
+    """Of a task's own faults. One that is there to show this very failure is left alone."""
+    if task.spec.expect is None or task.spec.expect.code != "INVALID_INPUT":
+        yield from _of(task.spec.faults, scopes(task.spec), project, task.origin)
+
+
+def misplaced_in_plan(loaded: LoadedFaultPlan, project: Project) -> Iterator[Problem]:
+    """Of the faults of a plan; those that refer to values of the task are left alone."""
+    yield from _of([planned.fault for planned in loaded.plan.faults], [OPEN], project, loaded.origin)
+
+
+def _of(faults: Iterable[Fault], every: Sequence[Scope], project: Project, origin: Origin) -> Iterator[Problem]:
+    for number, fault in enumerate(faults):
+        path: Way = ("faults", number)
+        if isinstance(fault, HostFault | SocketFault):
+            if all(_strange(fault, scope, project.settings) for scope in every):
+                yield _no_host(fault, path, project, origin)
+        elif isinstance(fault, ServiceFault):
+            if "${" not in fault.service and fault.service not in project.settings.services:
+                yield _no_service(fault.service, (*path, "service"), project, origin)
+        elif isinstance(fault, BrowserStop) and project.settings.browser_endpoint:
+            yield origin.problem(path, ELSEWHERE, hint="leave the task out, or run it with a browser of this machine")
+        elif isinstance(fault, DatabaseLocked) and "${" not in fault.path and project.known:
+            yield from _of_database(fault.path, (*path, "path"), project, origin)
+
+
+def _of_database(name: str, path: Way, project: Project, origin: Origin) -> Iterator[Problem]:
+    service, _ = of_service(name)
+    if not service:
+        yield from _of_file(project.settings, name, path, origin)
+    elif service not in project.settings.services:
+        yield _no_service(service, path, project, origin)
+
+
+def _no_service(name: str, path: Way, project: Project, origin: Origin) -> Problem:
+    message = f"the fault cannot strike: `{name}` is no service of [tool.harness.services]"
+    return _unknown(path, message, name, sorted(project.settings.services), project, origin)
+
+
+def _no_host(fault: HostFault | SocketFault, path: Way, project: Project, origin: Origin) -> Problem:
+    text = fault.target
+    key, name = ("host", text) if isinstance(fault, HostFault) else ("url", UrlPattern.parse(text).authority)
+    message = "the task cannot start: this is no host of [tool.harness.services]"
+    return _unknown((*path, key), message, name, sorted(_hosts(project.settings)), project, origin, found=text)
+
+
+def _unknown(
+    path: Way, message: str, name: str, known: list[str], project: Project, origin: Origin, found: str = ""
+) -> Problem:
+    expected, hint = listed(known) if known else "none is declared", did_you_mean(name, known)
+    if not project.known:
+        hint = "no pyproject.toml above it has [tool.harness]: write it inside of its project"
+    return origin.problem(path, message, expected=expected, found=found or name, hint=hint, severity=project.severity)
+
+
+def _of_file(settings: Settings, name: str, path: Way, origin: Origin) -> Iterator[Problem]:
+    """One that a service's command names may be made by it."""
+    folder, made = settings.root.resolve(), any(name in (each.command or ()) for each in settings.services.values())
+    try:
+        file = (folder / name).resolve()
+        inside, found = file.is_relative_to(folder), file.is_file()
+    except (OSError, ValueError, RuntimeError):
+        inside, found = True, False
+    if not inside:
+        expected = "a file inside the project's folder"
+        yield origin.problem(path, "the path leads out of the project", expected=expected, found=shown(name))
+    elif not found and not made:
+        hint = "it has to be there when the fault strikes; paths are relative to the project's folder"
+        yield origin.problem(path, "there is no such file", found=shown(name), hint=hint, severity="warning")
+
+
+def _hosts(settings: Settings) -> set[str]:
+    return {host.lower() for service in settings.services.values() for host in service.hosts}
+
+
+def _strange(fault: HostFault | SocketFault, scope: Scope, settings: Settings) -> bool:
+    """Whether a fault is to happen at a host that there is not: the task would not be started."""
+    declared = fault.host if isinstance(fault, HostFault) else fault.url
+    text = as_text(interpolate(declared, scope, last=False))
+    if "${" in text:
+        return False
+    if isinstance(fault, HostFault):
+        return text.lower() not in _hosts(settings)
+    pattern = UrlPattern.parse(text)
+    return not any(pattern.may_match(host) for host in _hosts(settings))

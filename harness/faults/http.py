@@ -1,0 +1,289 @@
+"""What heads of requests and answers have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from harness.spec.faults.network import BODILESS
+
+END = b"\r\n\r\n"
+_HOP = (b"connection", b"keep-alive", b"proxy-connection")
+
+
+def closing(lines: Sequence[bytes]) -> bytes:
+    """The head with `Connection: close`: the next request must come on a connection of its own, to be seen."""
+    first, *headers = lines
+    kept = [line for line in headers if line.partition(b":")[0].strip().lower() not in _HOP]
+    return b"\r\n".join([first, *kept, b"Connection: close"]) + END
+
+
+# URL patterns of request faults: `*` matches anything, everything else itself.
+
+_START = re.compile(r"(?P<scheme>[a-z*]+)://(?:[^/?*]*@)?(?P<authority>[^/?]*)", re.IGNORECASE)
+_PLAIN = {"https": "http", "wss": "ws"}
+
+
+@dataclass(frozen=True, slots=True)
+class UrlPattern:
+    """A pattern that a whole URL must match, query included. `authority` is "*" when the pattern does not say it."""
+
+    text: str
+    authority: str
+
+    @classmethod
+    def parse(cls, text: str) -> UrlPattern:
+        """An `https:` pattern holds as `http:`: the gate stands behind the end of TLS."""
+        start = _START.match(text)
+        return cls(plain(text), (start["authority"].lower() or "*") if start else "*")
+
+    def may_match(self, host: str) -> bool:
+        """Whether some URL of the host can match: `*` may stand for the rest of the host, and for more."""
+        before, star, _ = self.authority.partition("*")
+        return host.startswith(before) if star else host == self.authority.partition(":")[0]
+
+    def matches(self, url: str) -> bool:
+        return glob(self.text, url)
+
+
+def plain(url: str) -> str:
+    """The URL, or a pattern of one, as a gate sees it: `http` for `https`, scheme and host in small letters."""
+    start = _START.match(url)
+    if start is None:
+        return url
+    scheme = start["scheme"].lower()
+    return _PLAIN.get(scheme, scheme) + start.group()[len(scheme) :].lower() + url[start.end() :]
+
+
+def glob(pattern: str, text: str) -> bool:
+    """Whether the whole text matches; time grows with the lengths only, whatever the pattern."""
+    first, *rest = pattern.split("*")
+    if not rest:
+        return pattern == text
+    *middle, last = rest
+    place, end = len(first), len(text) - len(last)
+    if not text.startswith(first) or not text.endswith(last) or place > end:
+        return False
+    for part in middle:
+        found = text.find(part, place, end)
+        if found < 0:
+            return False
+        place = found + len(part)
+    return True
+
+
+# The head of an HTTP/1 request, as far as a gate must understand it.
+
+_REQUEST_LINE = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.[01]\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHead:
+    """Request line and header lines, without the empty line."""
+
+    lines: tuple[bytes, ...]
+
+    @classmethod
+    def parse(cls, head: bytes) -> RequestHead | None:
+        """None for what is not HTTP/1."""
+        lines = tuple(head.removesuffix(END).split(b"\r\n"))
+        return cls(lines) if _REQUEST_LINE.match(lines[0]) else None
+
+    @property
+    def method(self) -> bytes:
+        return self.lines[0].split(b" ")[0]
+
+    @property
+    def target(self) -> str:
+        return self.lines[0].split(b" ")[1].decode("latin-1")
+
+    @property
+    def upgrade(self) -> bool:
+        """Whether the connection is to become something else, a WebSocket."""
+        return self.header(b"upgrade") is not None
+
+    def header(self, name: bytes) -> bytes | None:
+        values = (line.partition(b":") for line in self.lines[1:])
+        return next((value.strip() for key, _, value in values if key.strip().lower() == name), None)
+
+    def urls(self, host: str) -> tuple[str, ...]:
+        """The URLs that the request goes by: with the site's host, and with the port that the client named."""
+        if not self.target.startswith("/") and "://" in self.target:
+            return (self.target,)
+        scheme = "ws" if self.upgrade else "http"
+        named = (self.header(b"host") or b"").decode("latin-1").lower()
+        authorities = dict.fromkeys(each for each in (host, named) if each)
+        return tuple(f"{scheme}://{authority}{self.target}" for authority in authorities)
+
+    def closing(self) -> bytes:
+        """The head that asks the site to close the connection after its answer."""
+        return closing(self.lines)
+
+
+# The head of an HTTP/1 answer: what its body is, and where that ends.
+
+_STATUS_LINE = re.compile(rb"HTTP/1\.[01] (\d{3})(?: |\Z)")
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerHead:
+    """How an answer goes on after its head."""
+
+    status: int
+    length: int | None = None
+    """Bytes of the body, when the head says so."""
+    chunked: bool = False
+
+    @classmethod
+    def parse(cls, head: bytes) -> AnswerHead | None:
+        """None for what is not HTTP/1."""
+        first, *lines = head.removesuffix(END).split(b"\r\n")
+        line = _STATUS_LINE.match(first)
+        if line is None:
+            return None
+        headers = {name.strip().lower(): value.strip() for name, _, value in (each.partition(b":") for each in lines)}
+        length = headers.get(b"content-length", b"")
+        chunked = headers.get(b"transfer-encoding", b"").lower().endswith(b"chunked")
+        return cls(int(line[1]), int(length) if length.isdigit() and not chunked else None, chunked)
+
+    @property
+    def interim(self) -> bool:
+        """Whether the answer proper is still to come (100, 102, 103)."""
+        return 100 <= self.status < 200 and self.status != 101
+
+    @property
+    def ends_itself(self) -> bool:
+        """Whether the body tells where it ends; else it ends with the connection."""
+        return self.length is not None or self.chunked
+
+    def has_body(self, method: bytes) -> bool:
+        """Whether there is something after the head, in answer to a request of this method."""
+        return method != b"HEAD" and self.status not in BODILESS and self.length != 0
+
+
+# Bytes between two connections, both ways.
+
+CHUNK = 65_536
+MAX_HEAD = 65_536
+"""Bytes; a longer head is passed on unread."""
+LINGER = 2.0
+"""Seconds that the client may take to close after its answer has ended."""
+_RESET = struct.pack("ii", 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One connection."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+    @classmethod
+    async def of(cls, connection: socket.socket) -> Stream:
+        """An accepted connection as a stream."""
+        return cls(*await asyncio.open_connection(sock=connection))
+
+    @classmethod
+    async def to(cls, host: str, port: int) -> Stream:
+        """Raises OSError when nothing listens there."""
+        return cls(*await asyncio.open_connection(host, port))
+
+    async def send(self, data: bytes) -> None:
+        """Write; a slow other end makes this wait. Raises OSError."""
+        self.writer.write(data)
+        await self.writer.drain()
+
+    async def read_head(self, raw: bytes = b"") -> bytes:
+        """Up to and with the first empty line, and what came with it; less when it is not HTTP, or does not end.
+
+        `raw` is what was read of it before.
+        """
+        with contextlib.suppress(OSError):
+            while END not in raw and len(raw) < MAX_HEAD and (not raw or raw[:1].isalpha()):
+                chunk = await self.reader.read(CHUNK)
+                if not chunk:
+                    break
+                raw += chunk
+        return raw
+
+    async def finish(self, last: bytes = b"") -> None:
+        """Say the last, and wait for a while until the other end has closed.
+
+        What it still sends is read: unread bytes would turn the end into a RST, and the last bytes would be lost.
+        """
+        with contextlib.suppress(OSError):  # TimeoutError is one
+            self.writer.write(last)
+            self.writer.write_eof()
+            async with asyncio.timeout(LINGER):
+                await self.drain_input()
+        self.drop()
+
+    async def close(self) -> None:
+        """End it in order: what was written still arrives."""
+        self.writer.close()
+        with contextlib.suppress(OSError):
+            await self.writer.wait_closed()
+
+    def drop(self) -> None:
+        """End it at once."""
+        self.writer.transport.abort()
+
+    def reset(self) -> None:
+        """End it at once, with a RST: the other end learns that something broke."""
+        with contextlib.suppress(OSError):  # it has ended already
+            self.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.drop()
+
+    async def drain_input(self) -> None:
+        """Read and forget until the other end closes."""
+        with contextlib.suppress(OSError):
+            while await self.reader.read(CHUNK):
+                pass
+
+
+async def pump(source: Stream, target: Stream) -> None:
+    """Copy until the source ends; a slow target slows the source down. Raises OSError."""
+    while chunk := await source.reader.read(CHUNK):
+        await target.send(chunk)
+    if target.writer.can_write_eof():
+        target.writer.write_eof()
+
+
+Download = Callable[[Stream, Stream], Awaitable[None]]
+"""Brings the site's answer to the client, and ends what is written there. OSError: the client gets a RST."""
+
+
+async def join(client: Stream, site: Stream, download: Download = pump) -> None:
+    """Pass everything on until both ends are done; each end may finish sending before the other does."""
+    upwards = asyncio.create_task(_upload(client, site))
+    try:
+        if await _brought(download, site, client):
+            await asyncio.wait([upwards], timeout=LINGER)
+    finally:
+        upwards.cancel()
+        await asyncio.wait([upwards])
+
+
+async def _brought(download: Download, site: Stream, client: Stream) -> bool:
+    """False when one of the two has broken the connection off: the other end learns it as well."""
+    try:
+        await download(site, client)
+    except OSError:
+        client.reset()
+        return False
+    return True
+
+
+async def _upload(client: Stream, site: Stream) -> None:
+    try:
+        await pump(client, site)
+    except OSError:
+        if client.reader.exception() is not None:
+            site.drop()
+        # The site answers without reading on: its answer is lost when the rest of the request is not taken.
+        await client.drain_input()

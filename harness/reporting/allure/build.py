@@ -1,0 +1,427 @@
+"""Finds an Allure: 3 from npm, installed once into the user's cache folder; 2 where only Java is there."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import platformdirs
+
+from harness.reporting.allure.files import RC, allurerc, write_categories
+from harness.reporting.allure.results import (
+    HISTORY_2,
+    HISTORY_3,
+    Results,
+    earlier_points,
+    keep_history,
+    keep_points,
+    lend_history,
+    read_results,
+    run_of_starts,
+    stage,
+    starts_of,
+    trace_files,
+)
+from harness.reporting.allure.serve import HERE_SCRIPT, VIEWER, add_viewer, viewer_folder
+from harness.reporting.files import write_text
+from harness.reporting.task_record import LAST_RUN, load_last_run
+
+VERSION = "3.18.0"
+VERSION_2 = "2.46.1"
+INSTALL_LIMIT = 300
+"""Seconds for the npm installation."""
+
+Major = Literal[2, 3]
+_BINARY = "allure.cmd" if os.name == "nt" else "allure"
+_BIN = Path("node_modules", ".bin", _BINARY)
+_BIN_2 = Path("node_modules", "allure-commandline", "dist", "bin", "allure.bat" if os.name == "nt" else "allure")
+"""The program that needs Java alone; the one in `.bin` is for Node."""
+_ADVICE = f"install Node.js, then run `npm install allure@{VERSION}` here; or install Java and Allure 2"
+
+
+class ReportError(Exception):
+    """The report could not be built; the message is one line that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allure:
+    """A program that builds reports."""
+
+    program: Path
+    version: str
+
+    @property
+    def major(self) -> int:
+        return int(self.version.partition(".")[0])
+
+
+def find_allure(project: Path, say: Callable[[str], None] = print, major: Major | None = None) -> Allure:
+    """Allure 3: the project's own, the cached one, one on PATH, else installed now; where that cannot be, Allure 2.
+
+    `major` asks for one of them. ReportError when there is none.
+    """
+    if major == 2:
+        return _allure_2(project, say)
+    try:
+        return _there(project, 3) or install(3, say)
+    except ReportError as error:
+        if major == 3 or not shutil.which("java"):
+            raise
+        found = _allure_2(project, say)
+        say(f"{error}; so Allure {found.version} builds the report")
+        return found
+
+
+def _allure_2(project: Path, say: Callable[[str], None]) -> Allure:
+    if not shutil.which("java"):
+        raise ReportError("Allure 2 needs Java, and there is none")
+    return _there(project, 2) or install(2, say)
+
+
+def cache_folder(major: Major = 3) -> Path:
+    name = f"allure-{VERSION}" if major == 3 else f"allure-commandline-{VERSION_2}"
+    return Path(platformdirs.user_cache_dir("pytest-taskspec")) / name
+
+
+def install(major: Major, say: Callable[[str], None] = print) -> Allure:
+    """Install the pinned version. ReportError without npm, or when npm fails."""
+    package = f"allure@{VERSION}" if major == 3 else f"allure-commandline@{VERSION_2}"
+    npm, folder = shutil.which("npm"), cache_folder(major)
+    if npm is None:
+        raise ReportError(f"Allure {major} is not installed, and there is no npm: {_ADVICE}")
+    say(f"installing {package} from npm into {folder} (once)")
+    building = folder.with_name(f"{folder.name}.{os.getpid()}")
+    shutil.rmtree(building, ignore_errors=True)
+    building.mkdir(parents=True)
+    try:
+        _run_npm([npm, "install", "--prefix", str(building), "--no-audit", "--no-fund", "--ignore-scripts", package],
+                 building)  # fmt: skip
+        _publish(building, folder, _program(major))
+    finally:
+        shutil.rmtree(building, ignore_errors=True)
+    return Allure(folder / _program(major), VERSION if major == 3 else VERSION_2)
+
+
+def _program(major: Major) -> Path:
+    return _BIN if major == 3 else _BIN_2
+
+
+def _run_npm(command: list[str], folder: Path) -> None:
+    try:
+        done = subprocess.run(
+            command, cwd=folder, capture_output=True, text=True, timeout=INSTALL_LIMIT, stdin=subprocess.DEVNULL,
+            check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ReportError(f"npm could not install Allure ({_one_line(str(error))}): {_ADVICE}") from error
+    if done.returncode != 0:
+        raise ReportError(f"npm could not install Allure ({_one_line(done.stderr)}): {_ADVICE}")
+
+
+def _publish(building: Path, folder: Path, program: Path) -> None:
+    """By rename; one that another process put there meanwhile is as good."""
+    if not (building / program).is_file():
+        raise ReportError(f"npm has installed no {program.name}: {_ADVICE}")
+    (building / program).chmod(0o755)  # Allure 2's package does so in a script, and scripts are not run
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        building.rename(folder)
+    except OSError:
+        if not (folder / program).is_file():
+            raise
+
+
+def _there(project: Path, major: Major) -> Allure | None:
+    """The first one of this kind: Allure 2 and 3 bear the same name and take different options."""
+    for candidate in _candidates(project, major):
+        if candidate.is_file() and (version := _version(candidate)).startswith(f"{major}."):
+            return Allure(candidate, version)
+    return None
+
+
+def _candidates(project: Path, major: Major) -> Iterator[Path]:
+    yield project / _program(major)
+    yield cache_folder(major) / _program(major)
+    if found := shutil.which("allure"):
+        yield Path(found)
+
+
+def _version(program: Path) -> str:
+    try:
+        done = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _one_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip() and "npm warn" not in line.lower()]
+    return " ".join(lines[:2])[:200] or "no reason given"
+
+
+# `harness report`: the HTML report of Allure results, complete offline.
+
+BUILD_LIMIT = 600
+"""Seconds for Allure's own work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How a report is to be."""
+
+    single_file: bool = False
+    all_runs: bool = False
+    major: Major | None = None
+    """Of Allure; None: 3 where it can be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report that was built."""
+
+    index: Path
+    results: int
+    left_out: tuple[str, ...]
+    """What did not go into it, and why: a line each."""
+    allure: str
+    """The version that built it."""
+    notes: tuple[str, ...] = ()
+    """What else is to be known of what went into it: a line each."""
+
+
+def build_report(
+    results: Path,
+    output: Path,
+    wanted: Wanted = Wanted(),
+    *,
+    project: Path = Path(),
+    say: Callable[[str], None] = print,
+) -> Report:
+    """ReportError when there are no results, or Allure is missing or fails. `project`: where `.harness` is."""
+    found = read_results(results, all_runs=wanted.all_runs)
+    if not found.tests:
+        broken = "".join(f"\n  {line}" for line in found.left_out[:5])
+        raise ReportError(f"no Allure results in {results}: run pytest with --alluredir={results}{broken}")
+    check_output(results, output, project)
+    allure = find_allure(project, say, wanted.major)
+    traces = [] if wanted.single_file or viewer_folder() is None else list(trace_files(found))
+    with replaced(output) as made, tempfile.TemporaryDirectory(prefix="taskspec-report-") as folder:
+        staged = Path(folder) / "results"
+        staged.mkdir()
+        stage(found, staged, traces)
+        build = _build_3 if allure.major == 3 else _build_2
+        lost = build(_Job(allure, found, staged, made, project, wanted))
+        finish_report(made, viewer=add_viewer(made, results, traces))
+    notes = (*found.notes, *_unreported(found, project))
+    return Report(output / "index.html", len(found.tests), (*found.left_out, *lost), allure.version, notes)
+
+
+def _unreported(results: Results, project: Path) -> Iterator[str]:
+    """Whether the project's last run is none of these."""
+    try:
+        last = load_last_run(project / LAST_RUN)
+    except (OSError, ValueError):
+        return
+    if last is not None and results.run and last.run > results.run:
+        yield f"the last run of the project, {last.run}, wrote no results here: these are of {results.run}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """One run of Allure: the staged results, and where the report goes."""
+
+    allure: Allure
+    results: Results
+    staged: Path
+    output: Path
+    project: Path
+    wanted: Wanted
+
+
+def _build_3(job: _Job) -> list[str]:
+    """What of the history could not be read. A project's own allurerc.mjs is used, and then keeps its own history."""
+    own, rc = job.project.absolute() / RC, job.staged.parent / RC
+    lent, kept = job.staged.parent / "history.jsonl", job.project / HISTORY_3
+    points, left_out = earlier_points(kept, starts_of(job.results))
+    write_text(lent, "".join(f"{line}\n" for line in points))
+    rc.write_text(allurerc(single_file=job.wanted.single_file, history=lent), "utf-8")
+    config = own if own.is_file() and not job.wanted.single_file else rc
+    _generate(job, ["-c", str(config), "-o", str(job.output)])
+    if config == rc and not job.wanted.all_runs:
+        keep_points(lent, kept)
+    return left_out
+
+
+def _build_2(job: _Job) -> list[str]:
+    run, kept = run_of_starts(starts_of(job.results)), job.project / HISTORY_2
+    write_categories(job.staged)
+    lend_history(kept, job.staged, run)
+    _generate(job, ["-o", str(job.output), *(["--single-file"] if job.wanted.single_file else [])])
+    if not (job.wanted.single_file or job.wanted.all_runs):
+        keep_history(job.output, kept, run)
+    return []
+
+
+def _generate(job: _Job, options: list[str]) -> None:
+    """Allure writes into a folder that is not there: into an old report it writes only half of a new one."""
+    environment = {**os.environ, "ALLURE_NO_ANALYTICS": "true", "NO_COLOR": "1"}
+    command = [str(job.allure.program), "generate", str(job.staged), *options]
+    try:
+        done = subprocess.run(
+            command, cwd=job.staged.parent, env=environment, capture_output=True, text=True, timeout=BUILD_LIMIT,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ReportError(f"Allure could not be run: {error}") from error
+    if done.returncode != 0 or not (job.output / "index.html").is_file():
+        raise ReportError(f"Allure wrote no report: {' '.join((done.stderr or done.stdout).split())[:300]}")
+
+
+# The folder that a report goes to: only one that a report was in is replaced, and only when the new one is whole.
+
+MARK = ".taskspec-report"
+"""A folder that has it was made here, and may be made anew."""
+_SAID = "Written by `harness report`: it replaces this folder.\n"
+_OF_ALLURE = re.compile(
+    r"app(-\w+)?\.js(\.LICENSE\.txt)?|styles?(-\w+)?\.css|favicon\.ico|index\.html|(summary|test-results)\.json|"
+    r"assets|data|export|history|plugins?|widgets|traces|trace-viewer"
+)
+"""What Allure 2 and 3 write, and what stood beside it before there was the mark."""
+_SURE = ({"index.html", "data", "widgets"}, {"index.html", "summary.json", "test-results.json"})
+"""What is in each of its reports; the latter is one of a single file."""
+
+
+def check_output(results: Path, output: Path, project: Path) -> None:
+    """ReportError for a folder whose content is anybody else's, or that work is done in."""
+    place = output.resolve()
+    if results.resolve().is_relative_to(place):
+        raise ReportError(f"{output} holds the results themselves: choose another output folder")
+    for each, name in ((project, "the project"), (Path.cwd(), "the current folder")):
+        if each.resolve().is_relative_to(place):
+            raise ReportError(f"{output} is {name}, or holds it, and would be deleted: choose another output folder")
+    if place.exists() and not place.is_dir():
+        raise ReportError(f"{output} is a file: --output names a folder")
+    if place.is_dir() and any(place.iterdir()) and not _is_report(place):
+        raise ReportError(f"{output} is not empty and holds no report: choose another output folder")
+
+
+def _is_report(folder: Path) -> bool:
+    """Made here, or by a version that left no mark: then nothing but Allure's own files may be in it."""
+    if (folder / MARK).is_file():
+        return True
+    names = {path.name for path in folder.iterdir()}
+    return any(some <= names for some in _SURE) and all(map(_OF_ALLURE.fullmatch, names))
+
+
+@contextmanager
+def replaced(output: Path) -> Iterator[Path]:
+    """A folder beside it to build in, which takes its place at the end; what was there stays until then.
+
+    Raises ReportError for a disk that does not take it.
+    """
+    place = output.resolve()
+    made = place.with_name(f".{place.name}.{os.getpid()}")
+    try:
+        yield made
+        _take_over(made, place)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)  # of a report that was given up
+
+
+def _take_over(made: Path, place: Path) -> None:
+    try:
+        (made / MARK).write_text(_SAID, "utf-8")
+        _put(made, place)
+    except OSError as error:
+        raise ReportError(f"{place} cannot be written: {error}") from error
+
+
+def _put(made: Path, place: Path) -> None:
+    """By renaming; a folder that cannot be renamed, for a disk begins there, is emptied and filled."""
+    old = made.with_name(f"{made.name}.old")
+    try:
+        if place.exists():
+            place.rename(old)
+    except OSError:
+        _fill(made, place)
+        return
+    try:
+        made.rename(place)
+    except BaseException:
+        if old.exists() and not place.exists():
+            old.rename(place)
+        raise
+    if old.exists():
+        shutil.rmtree(old)
+
+
+def _fill(made: Path, place: Path) -> None:
+    for path in place.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    for path in made.iterdir():
+        shutil.move(path, place / path.name)
+
+
+# What is done to a report after Allure built it: no calls to elsewhere, no script but its own, traces open offline.
+
+POLICY = (
+    "default-src 'none'; script-src 'nonce-{nonce}' 'strict-dynamic'; style-src 'self' 'unsafe-inline' data:; "
+    "img-src 'self' data: blob:; font-src 'self' data:; media-src 'self' data: blob:; connect-src 'self' data: blob:; "
+    "frame-src 'self' data: blob:; worker-src 'self' blob:; base-uri 'self'; form-action 'none'"
+)
+"""An attachment that Allure shows inside of the report is under the report's policy too: it does not know the nonce."""
+
+_ANALYTICS = re.compile(
+    r"<script[^>]*googletagmanager[^>]*>\s*</script>|<script>(?:(?!</script>).)*?gtag\('config'(?:(?!</script>).)*</script>",
+    re.DOTALL,
+)
+_SCRIPT = re.compile(r"<script\b([^>]*>.*?</script>)", re.DOTALL | re.IGNORECASE)
+_SITE = "https://trace.playwright.dev"
+_LOCAL = f'new URL("{VIEWER}/index.html",location.href.split("#")[0]).href'
+_TRACE_SITE = (
+    (re.compile(rf'="{re.escape(_SITE)}",(\w+)=`\$\{{\w+\}}/`'), rf"=location.origin,\1={_LOCAL}"),  # Allure 3
+    (re.compile(rf"=([\"'`]){re.escape(_SITE)}/\1"), f"={_LOCAL}"),  # Allure 2: the page, and its origin
+    (re.compile(rf"=([\"'`]){re.escape(_SITE)}\1"), "=location.origin"),
+)
+_OPTIONAL = {"metrics.json": '{"current":[],"history":[]}'}
+"""Files that Allure 3 asks for and does not write: each would be an error in the browser's console."""
+
+
+def finish_report(report: Path, *, viewer: bool) -> None:
+    """Rewrite what was built. `viewer`: Playwright's stands beside it, and is to be used in the place of its site."""
+    index = report / "index.html"
+    page = _ANALYTICS.sub("", index.read_text("utf-8"))
+    if viewer:
+        page = page.replace("<head>", f"<head>\n{HERE_SCRIPT}", 1)
+        _use_viewer(report)
+    index.write_text(guarded(page), "utf-8")
+    for name, text in _OPTIONAL.items():
+        if (report / "widgets" / "nav.json").is_file() and not (report / "widgets" / name).exists():
+            (report / "widgets" / name).write_text(text, "utf-8")
+
+
+def guarded(page: str) -> str:
+    """The page with a policy that lets only its own scripts run, and loads nothing from elsewhere."""
+    nonce = secrets.token_urlsafe(18)
+    page = _SCRIPT.sub(rf'<script nonce="{nonce}"\1', page)
+    meta = f'<meta http-equiv="Content-Security-Policy" content="{POLICY.format(nonce=nonce)}">'
+    return page.replace("<head>", f"<head>\n{meta}", 1)
+
+
+def _use_viewer(report: Path) -> None:
+    """Allure's own button for traces opens a site on the internet; here it opens the viewer beside the report."""
+    for script in (*report.glob("*.js"), *report.glob("assets/*.js")):
+        text = script.read_text("utf-8")
+        if _SITE in text:
+            for pattern, local in _TRACE_SITE:
+                text = pattern.sub(local, text)
+            script.write_text(text, "utf-8")

@@ -1,0 +1,75 @@
+"""Groups of failures for a report, made from the catalog: product defects apart from infrastructure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from harness.recovery.catalog import CATALOG, Category, ErrorType, Family, Row
+
+# Where a task's file can be read on the web: only a CI system knows the repository and the commit.
+
+
+def source_url(file: Path, environ: Mapping[str, str]) -> str | None:
+    """The address of the file in the commit that is tested; None outside of CI, or for a file that is not in it."""
+    for pattern, root in _places(environ):
+        try:
+            path = file.resolve().relative_to(Path(root).resolve())
+        except (ValueError, OSError):
+            return None
+        return f"{pattern}/{quote(path.as_posix())}"
+    return None
+
+
+def _places(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """(what stands before the path of a file, the folder of the repository) of the CI system this runs on."""
+    if all(environ.get(name) for name in ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA", "GITHUB_WORKSPACE")):
+        base = f"{environ['GITHUB_SERVER_URL']}/{environ['GITHUB_REPOSITORY']}"
+        yield f"{base}/blob/{environ['GITHUB_SHA']}", environ["GITHUB_WORKSPACE"]
+    elif all(environ.get(name) for name in ("CI_PROJECT_URL", "CI_COMMIT_SHA", "CI_PROJECT_DIR")):
+        yield f"{environ['CI_PROJECT_URL']}/-/blob/{environ['CI_COMMIT_SHA']}", environ["CI_PROJECT_DIR"]
+
+
+GROUPS = (
+    "Product defects (assertions and success criteria)",
+    "Preconditions and state",
+    "Timeouts",
+    "Elements (not found, ambiguous)",
+    "Actions (covered, disabled, invalid)",
+    "Sites and network",
+    "Browser",
+    "Policy, login, budget",
+    "Harness and unknown",
+)
+_PRODUCT, _STATE, _TIME, _ELEMENT, _ACTION, _NETWORK, _BROWSER, _POLICY, _REST = GROUPS
+
+_BY_FAMILY = {
+    Family.ASSERTION: _PRODUCT,
+    Family.PRECONDITION: _STATE,
+    Family.INCONSISTENCY: _STATE,
+    Family.TIMEOUT: _TIME,
+    Family.ELEMENT: _ELEMENT,
+    Family.AMBIGUOUS: _ELEMENT,
+    Family.ACTION: _ACTION,
+    Family.NETWORK: _NETWORK,
+    Family.BROWSER: _BROWSER,
+}
+_BY_TYPE = {ErrorType.ACTION_FAILED: _ACTION, ErrorType.STATE_INCONSISTENCY: _STATE}
+_BY_PREFIX = {"BROWSER": _BROWSER, "SERVICE": _NETWORK, "INCOMPLETE": _STATE}
+
+
+def group(row: Row) -> str:
+    """The one group a code belongs to."""
+    prefix = row.code.partition("_")[0]
+    if row.family is not Family.NONE:
+        return _BY_FAMILY[row.family]
+    if row.category is Category.CATASTROPHIC:
+        return _POLICY
+    return _BY_PREFIX.get(prefix) or _BY_TYPE.get(row.error_type) or _REST
+
+
+def grouped_codes() -> dict[str, tuple[str, ...]]:
+    """Group -> its codes, in the order of GROUPS; groups without codes are left out."""
+    found = {name: tuple(code for code, row in CATALOG.items() if group(row) == name) for name in GROUPS}
+    return {name: codes for name, codes in found.items() if codes}

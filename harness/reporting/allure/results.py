@@ -1,0 +1,448 @@
+"""Which of the results that have gathered in a folder are of the last run: those of others would look like retries."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from harness.model.ports import Json
+from harness.reporting.allure.files import OURS, RC
+from harness.reporting.allure.labels import began_of, run_of, without_run
+from harness.reporting.allure.serve import HERE, TraceFile, link_or_copy
+from harness.reporting.attachments import ACTUAL, EXPECTED, IN_FULL, TRACE
+from harness.reporting.files import read_json, read_regular, write_text
+
+ENVIRONMENT = "environment.properties"
+MERGED = "-merged-"
+"""In the id of a run that was put together of others: their results are all of that one run."""
+
+_RUN = re.compile(r"^Run=(\d{8}T\d{6}-[\w-]+)\s*$", re.MULTILINE)
+"""In Allure's environment table; the id of a run begins with the time at which it began (UTC)."""
+
+Tests = dict[str, Json]
+"""Name of the file -> its document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What of a folder goes into the report."""
+
+    tests: Tests
+    left_out: tuple[str, ...] = ()
+    """What does not: a line."""
+    notes: tuple[str, ...] = ()
+    """What else is to be known: a line."""
+    run: str = ""
+    """The id of the last run; empty when it cannot be told."""
+
+
+def written_run(folder: Path) -> str:
+    """The run that the environment table names: one that was killed before its first test ended is there alone."""
+    try:
+        found = _RUN.search(read_regular(folder / ENVIRONMENT).decode("utf-8"))
+    except (OSError, ValueError):
+        return ""
+    return found[1] if found and began_of(found[1]) else ""
+
+
+def choose(tests: Tests, written: str, *, all_runs: bool) -> Choice:
+    """Those of the last run; `written` is the run that the environment table names."""
+    if MERGED in written:
+        return Choice({name: without_run(test) for name, test in tests.items()})
+    last = max(written, *map(run_of, tests.values()), "")
+    return Choice(tests) if all_runs or not last else _of_last_run(tests, last)
+
+
+def _of_last_run(tests: Tests, last: str) -> Choice:
+    """Nothing of earlier runs, when the last run did one of their tests again.
+
+    Folders of shards that were put together hold different tests, and are all kept; of a test the latest run of it.
+    """
+    runs = {name: _run_of(test, last) for name, test in tests.items()}
+    latest = _latest(tests, runs)
+    again = any(run != last == latest[_key(tests[name], name)] for name, run in runs.items())
+    wanted = dict.fromkeys(latest, last) if again else latest
+    kept = {name: test for name, test in tests.items() if runs[name] == wanted[_key(test, name)]}
+    gone = len(tests) - len(kept)
+    line = f"{gone} of {len(tests)} results: of earlier runs (--all-runs keeps them)"
+    own = sum(run == last for run in runs.values())
+    return Choice(kept, (line,) if gone else (), _notes(last, own, len(kept)), last)
+
+
+def _latest(tests: Tests, runs: dict[str, str]) -> dict[str, str]:
+    """Test -> the id of the last run that did it."""
+    found: dict[str, str] = {}
+    for name, test in tests.items():
+        key = _key(test, name)
+        found[key] = max(found.get(key, ""), runs[name])
+    return found
+
+
+def _key(test: Json, name: str) -> str:
+    return str(test.get("historyId") or name)
+
+
+def _notes(last: str, own: int, kept: int) -> tuple[str, ...]:
+    if not own:
+        return (f"the last run, {last}, left no results of tests here: these are of earlier runs",)
+    if own == kept:
+        return ()
+    return (f"{kept - own} of {kept} results are of other runs than the last, {last}, which did other tests",)
+
+
+def _run_of(test: Json, last: str) -> str:
+    """A result without a run's id is of the last run when it began in its time."""
+    began = began_of(last)
+    return run_of(test) or (last if began is not None and _start(test) >= began else "")
+
+
+def _start(test: Json) -> datetime:
+    try:
+        return datetime.fromtimestamp(test["start"] / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return datetime.min.replace(tzinfo=UTC)
+
+
+# The Allure results in a folder, looked through before Allure sees them; what is broken or foreign is named.
+
+BESIDE = (ENVIRONMENT, "executor.json", "categories.json")
+"""What a run writes once, beside its results."""
+
+_BELOW = ("steps", "befores", "afters")
+_ATTACHMENT = re.compile(r"[\w.-]+-attachment(?:\.[\w.-]+)?")
+
+
+class Link(BaseModel):
+    """A reference of a result."""
+
+    model_config = ConfigDict(extra="allow")
+
+    url: str
+
+
+class Attachment(BaseModel):
+    """A file that a result shows."""
+
+    model_config = ConfigDict(extra="allow")
+
+    source: str
+    name: str | None = None
+    type: str | None = None
+
+
+class Part(BaseModel):
+    """A step of a result."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str | None = None
+    status: Literal["passed", "failed", "broken", "skipped", "unknown"] | None = None
+    statusDetails: dict[str, object] | None = None  # noqa: N815 - Allure's name
+    start: int | None = None
+    stop: int | None = None
+    steps: list[Part] | None = None
+    attachments: list[Attachment] | None = None
+
+
+class Label(BaseModel):
+    """What a result is found by."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: str
+    value: str | None = None
+
+
+class ResultFile(Part):
+    """What Allure must be able to read in `<uuid>-result.json`."""
+
+    uuid: str
+    name: str
+    start: int
+    historyId: str | None = None  # noqa: N815 - Allure's name
+    labels: list[Label] | None = None
+    links: list[Link] | None = None
+
+
+class ContainerFile(Part):
+    """What Allure must be able to read in `<uuid>-container.json`: fixtures of some results."""
+
+    children: list[str] | None = None
+    befores: list[Part] | None = None
+    afters: list[Part] | None = None
+
+
+_MODELS: dict[str, type[Part]] = {"-result.json": ResultFile, "-container.json": ContainerFile, "-globals.json": Part}
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What of a folder goes into the report."""
+
+    folder: Path
+    tests: dict[str, Json]
+    """Name of the file -> its document."""
+    fixtures: dict[str, Json]
+    """Name of a container, or of what belongs to the whole run -> its document."""
+    files: tuple[str, ...] = ()
+    """Attachments, and what stands beside the results."""
+    left_out: tuple[str, ...] = ()
+    """What does not, and why: a line each."""
+    notes: tuple[str, ...] = ()
+    """What else is to be known of the choice: a line each."""
+    run: str = ""
+    """The id of the last run; empty when it cannot be told."""
+
+
+def read_results(folder: Path, *, all_runs: bool = False) -> Results:
+    """Those of the last run; `all_runs`: whatever has gathered in the folder."""
+    paths = sorted(folder.iterdir()) if folder.is_dir() else []
+    wrong = {path.name: why for path in paths if (why := _problem(path))}
+    names = [path.name for path in paths if path.name not in wrong and path.name != RC]
+    attached = frozenset(name for name in names if _ATTACHMENT.fullmatch(name))
+    strays: list[str] = []
+    documents = {name: _cleaned(read_json(folder / name), name, attached, strays) for name in names if _model(name)}
+    found = Results(
+        folder,
+        tests={name: document for name, document in documents.items() if name.endswith("-result.json")},
+        fixtures={name: document for name, document in documents.items() if not name.endswith("-result.json")},
+        files=tuple(name for name in names if name not in documents),
+        left_out=(*(f"{name}: {why}" for name, why in wrong.items()), *strays),
+    )
+    choice = choose(found.tests, written_run(folder), all_runs=all_runs)
+    return replace(
+        found, tests=choice.tests, left_out=(*found.left_out, *choice.left_out), notes=choice.notes, run=choice.run
+    )
+
+
+def _model(name: str) -> type[Part] | None:
+    return next((model for end, model in _MODELS.items() if name.endswith(end)), None)
+
+
+def _problem(path: Path) -> str:
+    """Why a file does not go into the report; empty for one that does."""
+    if path.is_symlink() or not path.is_file():
+        return "a link to somewhere else" if path.is_symlink() else "not a file"
+    if path.name == RC:
+        return "" if _is_ours(path) else "a program, which is not run; a project's own stands in its folder"
+    if model := _model(path.name):
+        return _unreadable(path, model)
+    if path.name in ("executor.json", "categories.json"):
+        return _unreadable(path, None)
+    return "" if path.name == ENVIRONMENT or _ATTACHMENT.fullmatch(path.name) else "not written by Allure"
+
+
+def _unreadable(path: Path, model: type[Part] | None) -> str:
+    try:
+        document = read_json(path)
+        if model is not None:
+            model.model_validate(document)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"not what Allure writes: {'.'.join(map(str, first['loc'])) or 'the document'}: {first['msg']}"
+    except (OSError, ValueError, RecursionError) as error:
+        return f"not JSON, maybe half-written: {error}"
+    return ""
+
+
+def _is_ours(path: Path) -> bool:
+    try:
+        return path.read_text("utf-8").startswith(OURS)
+    except (OSError, ValueError):
+        return False
+
+
+def _cleaned(document: Json, file: str, attached: frozenset[str], strays: list[str]) -> Json:
+    """The document without attachments that are not there, and without links that are no web addresses."""
+
+    def kept(part: Json) -> Json:
+        own = part.get("attachments") or ()
+        gone = [each for each in own if each["source"] not in attached]
+        strays.extend(f"{file}: attachment {each.get('name')!r}, {each['source']!r}, is not there" for each in gone)
+        parts = {key: [kept(each) for each in part.get(key) or ()] for key in _BELOW if part.get(key)}
+        return {**part, **parts, "attachments": [each for each in own if each["source"] in attached]}
+
+    links = [link for link in document.get("links") or () if link["url"].startswith(("http://", "https://"))]
+    return {**kept(document), "links": links}
+
+
+def attachments_of(part: Json) -> Iterator[Json]:
+    """Of a result, a container or a step, and of the steps below it."""
+    yield from part.get("attachments") or ()
+    for key in _BELOW:
+        for step in part.get(key) or ():
+            yield from attachments_of(step)
+
+
+def used_files(results: Results) -> Iterator[str]:
+    """The files that the chosen results need: attachments of other runs are not copied."""
+    documents = (*results.tests.values(), *results.fixtures.values())
+    used = {each["source"] for document in documents for each in attachments_of(document)}
+    yield from (name for name in results.files if name in used or name in BESIDE)
+
+
+# The results as Allure is given them: flaky tests marked, traces linked, expected and actual beside the failure.
+
+_BAD = ("failed", "broken")
+_LONGEST = 100_000
+"""Bytes of an expected or actual value that goes into the failure itself."""
+
+
+def stage(results: Results, folder: Path, traces: Iterable[TraceFile]) -> None:
+    """Write them into an empty folder; the originals stay as they are."""
+    links = {trace.file: trace.link for trace in traces}
+    flaky = flaky_tests(results)
+    for name, test in results.tests.items():
+        document = _compared(_opened(without_run(test), links), results.folder)
+        if name in flaky:
+            document = {**document, "statusDetails": {**(document.get("statusDetails") or {}), "flaky": True}}
+        (folder / name).write_text(json.dumps(document), "utf-8")
+    for name, document in results.fixtures.items():
+        (folder / name).write_text(json.dumps(document), "utf-8")
+    for name in used_files(results):
+        link_or_copy(results.folder / name, folder / name)
+
+
+def flaky_tests(results: Results) -> set[str]:
+    """Files of the tests that passed only when they were run again in the same run."""
+    runs: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, test in sorted(results.tests.items(), key=lambda pair: int(pair[1]["start"])):
+        if test.get("historyId"):
+            runs[run_of(test), test["historyId"]].append(name)
+    return {
+        names[-1]
+        for names in runs.values()
+        if results.tests[names[-1]].get("status") == "passed"
+        and any(results.tests[name].get("status") in _BAD for name in names)
+    }
+
+
+def trace_files(results: Results) -> Iterator[TraceFile]:
+    """The Playwright traces among the results' attachments."""
+    for test in results.tests.values():
+        for source, name in _traces(test).items():
+            run = " (second run, in full)" if name == IN_FULL else ""
+            yield TraceFile(f"{test['name']}{run}", str(test.get("status")), source)
+
+
+def _traces(test: Json) -> dict[str, str]:
+    """Source -> name of the attachment."""
+    found = (each for each in test.get("attachments") or () if each.get("type") == TRACE)
+    return {str(each["source"]): str(each.get("name")) for each in found}
+
+
+def _opened(test: Json, links: dict[str, str]) -> Json:
+    """The result with links that open its traces."""
+    more = [
+        {"type": "link", "name": "Open full trace" if name == IN_FULL else "Open trace", "url": HERE + links[source]}
+        for source, name in _traces(test).items()
+        if source in links
+    ]
+    return {**test, "links": [*more, *test.get("links", ())]}
+
+
+def _compared(test: Json, folder: Path) -> Json:
+    """With what was expected and what was found, where Allure 3 looks for them: it shows the difference."""
+    if test.get("status") not in _BAD:
+        return test
+    sources = {each.get("name"): each["source"] for each in attachments_of(test)}
+    files = {
+        key: folder / sources[name] for key, name in (("expected", EXPECTED), ("actual", ACTUAL)) if name in sources
+    }
+    if len(files) < 2 or any(file.stat().st_size > _LONGEST for file in files.values()):
+        return test
+    texts = {key: file.read_text("utf-8", "replace") for key, file in files.items()}
+    return {**test, "statusDetails": {**(test.get("statusDetails") or {}), **texts}}
+
+
+# What Allure knows of earlier runs, kept in `.harness/`: trends go on when the folder of results is emptied.
+
+HISTORY_3 = Path(".harness/allure-history.jsonl")
+HISTORY_2 = Path(".harness/allure-history-2")
+KEPT = 50
+"""Runs in Allure 3's history; Allure 2 keeps 20 of itself."""
+
+Starts = frozenset[tuple[str, int]]
+"""Full name of a test, and when it began, in milliseconds since 1970: Allure 3 makes history ids of its own."""
+
+
+def starts_of(results: Results) -> Starts:
+    return frozenset((str(test.get("fullName")), int(test["start"])) for test in results.tests.values())
+
+
+def earlier_points(history: Path, starts: Starts) -> tuple[list[str], list[str]]:
+    """The lines of Allure 3's history that are of other runs; and what was left out of it, a line each."""
+    lines = history.read_text("utf-8", "replace").splitlines() if history.is_file() else []
+    kept, left_out = [], []
+    for number, line in enumerate(lines, 1):
+        point = _point(line)
+        if point is None:
+            left_out.append(f"{history.name}:{number}: not a run, maybe half-written")
+        elif not _is_part(point, starts):
+            kept.append(line)
+    return kept[-KEPT:], left_out
+
+
+def keep_points(built: Path, history: Path) -> None:
+    """After a report: what Allure wrote is kept. Nothing when it wrote none."""
+    if built.is_file():
+        write_text(history, built.read_text("utf-8", "replace"))
+
+
+def _point(line: str) -> Json | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("testResults"), dict) else None
+
+
+def _is_part(point: Json, starts: Starts) -> bool:
+    """Whether it is of this run: of the results of one test Allure keeps the last, so that it may have fewer."""
+    found = {(item.get("fullName"), item.get("start")) for item in _items(point)}
+    return bool(found) and found <= starts
+
+
+def _items(point: Json) -> Iterator[Json]:
+    return (item for item in point["testResults"].values() if isinstance(item, dict))
+
+
+def lend_history(kept: Path, staged: Path, run: str) -> None:
+    """Before an Allure 2 report: its history up to the run before this one goes beside the results."""
+    before = kept / "before" if _last(kept) == run else kept / "last"
+    if before.is_dir():
+        shutil.copytree(before, staged / "history")
+
+
+def keep_history(report: Path, kept: Path, run: str) -> None:
+    """After an Allure 2 report: its history is the last, and the one that was lent is what was before."""
+    if not (report / "history").is_dir():
+        return
+    if _last(kept) != run and (kept / "last").is_dir():
+        shutil.rmtree(kept / "before", ignore_errors=True)
+        (kept / "last").rename(kept / "before")
+    shutil.rmtree(kept / "last", ignore_errors=True)
+    shutil.copytree(report / "history", kept / "last")
+    write_text(kept / "run", run)
+
+
+def run_of_starts(starts: Starts) -> str:
+    """Names the run that some results are of."""
+    times = [start for _, start in starts]
+    return f"{min(times, default=0)}-{max(times, default=0)}-{len(times)}"
+
+
+def _last(kept: Path) -> str:
+    try:
+        return (kept / "run").read_text("utf-8")
+    except (OSError, ValueError):
+        return ""

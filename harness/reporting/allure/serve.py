@@ -1,0 +1,219 @@
+"""Puts Playwright's own trace viewer beside a report, with a page that lists the traces: all of it works offline."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from http import HTTPStatus
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+VIEWER = "trace-viewer"
+TRACES = "traces"
+
+HERE = "http://report.invalid/"
+"""Stands for the report's own address in its links: Allure shows none that is relative."""
+
+HERE_SCRIPT = f"""<script>
+document.addEventListener("click", (event) => {{
+  const link = event.target.closest?.('a[href^="{HERE}"]');
+  if (link) link.href = link.href.replace("{HERE}", new URL(".", location.href.split("#")[0]).href);
+}}, true);
+</script>
+"""
+"""Puts the real address in, when such a link is clicked."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFile:
+    """A trace.zip among the Allure results, and the test it belongs to."""
+
+    test: str
+    status: str
+    file: str
+
+    @property
+    def link(self) -> str:
+        """Relative to the report's folder; the viewer resolves `trace` against its own."""
+        return f"{VIEWER}/index.html?trace=../{TRACES}/{self.file}"
+
+
+def add_viewer(report: Path, results: Path, traces: Iterable[TraceFile]) -> bool:
+    """Whether a viewer was added: not without traces, nor when the Playwright package has none."""
+    found, source = list(traces), viewer_folder()
+    if not found or source is None:
+        return False
+    shutil.copytree(source, report / VIEWER, dirs_exist_ok=True)
+    (report / TRACES).mkdir(exist_ok=True)
+    for trace in found:
+        link_or_copy(results / trace.file, report / TRACES / trace.file)
+    (report / TRACES / "index.html").write_text(_page(found), "utf-8")
+    return True
+
+
+def viewer_folder() -> Path | None:
+    """Where the installed Playwright keeps its trace viewer (static files)."""
+    spec = importlib.util.find_spec("playwright")
+    for place in (spec and spec.submodule_search_locations) or ():
+        folder = Path(place, "driver", "package", "lib", "vite", "traceViewer")
+        if (folder / "index.html").is_file():
+            return folder
+    return None
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """A hard link where the disk allows it: traces are large."""
+    try:
+        os.link(source.resolve(), target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _page(traces: list[TraceFile]) -> str:
+    rows = "".join(
+        f'<tr><td>{html.escape(trace.status)}</td><td><a href="../{html.escape(trace.link)}">{html.escape(trace.test)}'
+        f'</a></td><td><a href="{html.escape(trace.file)}" download>trace.zip</a></td></tr>\n'
+        for trace in sorted(traces, key=lambda trace: trace.test)
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Traces</title>\n'
+        "<style>body{font:15px sans-serif;margin:2em}td{padding:.3em 1em .3em 0}</style></head>\n"
+        f'<body><h1>Traces</h1><table>\n{rows}</table><p><a href="../index.html">Report</a></p></body></html>\n'
+    )
+
+
+# Serves a built report on this machine alone; the trace viewer needs http.
+
+NAMES = ("127.0.0.1", "localhost")
+UNTRUSTED = ("data", "attachments", TRACES)
+"""Folders whose files pages and tests have filled."""
+SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+"""For each of them when it is opened on its own: it runs nothing, loads nothing, and is no part of this site."""
+
+
+class _Files(SimpleHTTPRequestHandler):
+    """Static files, never cached, nothing listed, nothing logged."""
+
+    def send_head(self) -> Any:
+        """Only for this machine under its own names, so that no web site can read the report by a name it owns."""
+        if self.headers.get("Host", NAMES[0]).rsplit(":", 1)[0] not in NAMES:
+            self.send_error(HTTPStatus.FORBIDDEN)
+            return None
+        if not self._inside():
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return None
+        return super().send_head()
+
+    def _inside(self) -> bool:
+        """A link must not lead out of the report."""
+        path = Path(self.translate_path(self.path)).resolve()
+        return path.is_relative_to(Path(self.directory).resolve())
+
+    def list_directory(self, path: Any) -> None:  # noqa: ARG002 - as the base class has it
+        self.send_error(HTTPStatus.NOT_FOUND)
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+        if is_untrusted(getattr(self, "path", "")):
+            self.send_header("Content-Security-Policy", SANDBOX)
+        super().end_headers()
+
+    def log_message(self, *arguments: object) -> None:
+        """A report makes hundreds of requests; none is worth a line."""
+
+
+def is_untrusted(path: str) -> bool:
+    """Whether a file of the report was made by a page or a test; the list of traces is our own page."""
+    parts = [part for part in unquote(urlsplit(path).path).split("/") if part not in ("", ".")]
+    return any(part in UNTRUSTED for part in parts) and parts != [TRACES, "index.html"]
+
+
+class _Server(ThreadingHTTPServer):
+    """A browser that goes elsewhere breaks off what it was loading: that is no error."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
+            super().handle_error(request, client_address)
+
+
+def report_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
+    """A server on 127.0.0.1, not yet serving; port 0 takes a free one (`server_port`). OSError when it is taken."""
+    return _Server(("127.0.0.1", port), partial(_Files, directory=str(folder)))
+
+
+def serve_folder(
+    folder: Path,
+    port: int = 0,
+    announce: Callable[[str], None] = print,
+    opened: Callable[[str], object] = lambda _address: None,
+) -> None:
+    """Serve until Ctrl-C; `opened` is given the address once it answers."""
+    with report_server(folder, port) as server, contextlib.suppress(KeyboardInterrupt):
+        address = f"http://127.0.0.1:{server.server_port}/"
+        announce(f"report at {address} (Ctrl-C ends)")
+        opened(address)
+        server.serve_forever()
+
+
+# Serves one trace with Playwright's own trace viewer, on this machine alone; nothing is copied.
+
+TRACE = "/traces/trace.zip"
+ADDRESS = f"/{VIEWER}/index.html?trace=..{TRACE}"
+"""Of the viewer, with the trace in it; it resolves `trace` against its own place."""
+
+
+class _Viewer(SimpleHTTPRequestHandler):
+    """The viewer's files and the trace, and nothing else of the machine; never cached, nothing listed or logged."""
+
+    def __init__(self, *arguments: Any, trace: Path, viewer: Path) -> None:
+        self._trace = trace
+        super().__init__(*arguments, directory=str(viewer))
+
+    def send_head(self) -> Any:
+        """Only for this machine under its own names, so that no web site can read the trace by a name it owns."""
+        if self.headers.get("Host", NAMES[0]).rsplit(":", 1)[0] not in NAMES:
+            self.send_error(HTTPStatus.FORBIDDEN)
+            return None
+        return super().send_head()
+
+    def translate_path(self, path: str) -> str:
+        wanted = unquote(urlsplit(path).path)
+        if wanted == TRACE:
+            return str(self._trace)
+        inside = wanted.removeprefix(f"/{VIEWER}/")
+        return super().translate_path(f"/{inside}") if inside != wanted else str(self._trace / "nothing")
+
+    def list_directory(self, path: Any) -> None:  # noqa: ARG002 - as the base class has it
+        self.send_error(HTTPStatus.NOT_FOUND)
+
+    def end_headers(self) -> None:
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        super().end_headers()
+
+    def log_message(self, *arguments: object) -> None:
+        """The viewer asks for dozens of files."""
+
+
+class _TraceServer(ThreadingHTTPServer):
+    """A window that is closed while it loads is no error."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), BrokenPipeError | ConnectionResetError):
+            super().handle_error(request, client_address)
+
+
+def trace_server(trace: Path, viewer: Path, port: int = 0) -> ThreadingHTTPServer:
+    """A server on 127.0.0.1, not yet serving; port 0 takes a free one. OSError when it is taken."""
+    return _TraceServer(("127.0.0.1", port), partial(_Viewer, trace=trace.resolve(), viewer=viewer))

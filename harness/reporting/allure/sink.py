@@ -1,0 +1,283 @@
+"""Which test a result is of, as allure-pytest says it: for results that its hooks could not finish, or begin."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import allure_commons
+from allure_commons.model2 import Attachment, Label, Link, Parameter, Status, StatusDetails, TestResult, TestStepResult
+from allure_commons.reporter import AllureReporter
+from allure_commons.utils import uuid4
+
+from harness.model.diagnosis import fault_reports, note
+from harness.model.figures import figures
+from harness.model.plan import Plan
+from harness.model.record import Attempt, StepRecord, TaskResult
+from harness.recovery.catalog import Family
+from harness.recovery.failure import Failure
+from harness.reporting.allure.categories import source_url
+from harness.reporting.allure.files import AFTER_FAULT
+from harness.reporting.allure.labels import label_pairs, plain_title, site_of, tags
+from harness.reporting.attachments import Content, on_failing_step, on_test
+from harness.reporting.console import brief, done, failure_text, place, shortened, worked_on
+from harness.reporting.redaction import Redactor
+from harness.spec.steps import Step
+from harness.spec.task import TaskSpec
+
+
+def name_test(test: TestResult, node_id: str, spec: TaskSpec) -> None:
+    """What allure-pytest says when the item is set up: the test of a node id keeps its name in every run."""
+    file, _, function = node_id.partition("::")
+    test.name = plain_title(spec)
+    test.description = spec.goal
+    test.titlePath = file.split("/")
+    test.fullName = f"{'.'.join([*test.titlePath[:-1], _module(test.titlePath)])}#{function}"
+    test.testCaseId = _md5(test.fullName)
+
+
+def finish_identity(test: TestResult, spec: TaskSpec) -> None:
+    """What allure-pytest says when the item is torn down: its history, labels, suites."""
+    test.historyId = test.testCaseId
+    test.labels += [Label(name, value) for name, value in label_pairs(spec)]
+    test.labels += [Label("tag", name) for name in tags(spec)]
+    path = test.titlePath or [""]
+    suites = {"parentSuite": ".".join(path[:-1]), "suite": _module(path), "framework": "pytest"}
+    test.labels += [Label(name, value) for name, value in suites.items() if value]
+
+
+def _module(path: list[str]) -> str:
+    return path[-1].rpartition(".")[0] or path[-1]
+
+
+def _md5(text: str) -> str:
+    """Not for secrecy: allure-pytest names tests so."""
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+# Puts a finished task into the running Allure test: steps, attachments, labels. Without --alluredir it does nothing.
+
+
+class AllureSink:
+    """Knows where the running Allure test is, and writes into it."""
+
+    def __init__(
+        self,
+        redactor: Redactor | None = None,
+        kept: Callable[[Plan], Iterable[Path]] = lambda _plan: (),
+        environ: Mapping[str, str] = os.environ,
+    ) -> None:
+        """`kept` gives the files a passing task's steps kept (DirectoryArchive.kept)."""
+        self._redactor = redactor or Redactor()
+        self._kept = kept
+        self._environ = environ
+
+    def finish(self, plan: Plan, result: TaskResult, browser: str = "") -> None:
+        """Everything about one finished task."""
+        test = running_test()
+        if test is not None:
+            self._fill(test, plan, result, browser)
+        if test is not None and result.failure is not None and result.failure.code == "INTERRUPTED":
+            self._fail(test, plan, result)
+            finish_identity(test, plan.spec)
+
+    def lost(self, node_id: str, plan: Plan, result: TaskResult) -> None:
+        """The result of a task whose process died with its Allure test; to be called by the one that outlived it."""
+        test = TestResult(uuid=_uuid(), name=plan.task_id, start=milliseconds(result.started))
+        test.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
+        name_test(test, node_id, plan.spec)
+        self._fill(test, plan, result, "")
+        self._fail(test, plan, result)
+        finish_identity(test, plan.spec)
+        hook: Any = allure_commons.plugin_manager.hook
+        hook.report_result(result=test)
+
+    def _fail(self, test: TestResult, plan: Plan, result: TaskResult) -> None:
+        """pytest makes no report of such an item; one that Ctrl-C ends would keep the status of its setup, `passed`."""
+        test.status = str(Status.BROKEN)
+        test.statusDetails = StatusDetails(
+            message=brief(plan, result, self._redactor), trace=failure_text(plan, result, redactor=self._redactor)
+        )
+
+    def _fill(self, test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
+        redactor = self._redactor.plus(plan.secrets)
+        steps = step_results(result, redactor)
+        test.steps.extend(sorted((*fault_steps(result, redactor), *(step for _, step in steps)), key=_began))
+        if result.alternative is not None:
+            test.steps.append(inner_task(result.alternative, redactor))
+        failing = next(
+            (step for record, step in reversed(steps) if record.index == result.failed_index and not record.passed),
+            None,
+        )
+        for content in (*on_test(result, redactor), *map(Content.of, self._kept(plan) if result.ok else ())):
+            _attach(test, content)
+        if failing is not None:
+            for content in on_failing_step(result, redactor):
+                _attach(failing, content)
+        _describe(test, plan, result, browser)
+        if url := source_url(plan.folder / Path(plan.source).name, self._environ):
+            test.links.append(Link(type="link", url=url, name=Path(plan.source).name))
+
+
+def _began(step: TestStepResult) -> int:
+    began: int = step.start
+    return began
+
+
+_get_test: Callable[..., Any] = partial(AllureReporter.get_test, uuid=None)
+_uuid: Callable[[], Any] = uuid4
+
+
+def running_test() -> TestResult | None:
+    """The Allure result of the item that runs now; None without --alluredir."""
+    for _, plugin in allure_commons.plugin_manager.list_name_plugin():
+        reporter = getattr(plugin, "allure_logger", None)
+        if isinstance(reporter, AllureReporter):
+            found: TestResult | None = _get_test(reporter)
+            return found
+    return None
+
+
+def _describe(test: TestResult, plan: Plan, result: TaskResult, browser: str) -> None:
+    """Labels for the categories; parameters are excluded, so that the test keeps its history."""
+    if result.failure is not None:
+        test.labels.append(Label("error_type", str(result.failure.type)))
+        test.labels.append(Label("code", result.failure.code))
+    if (site := site_of(plan.steps, plan.base_url)) and not site_of(plan.spec.steps):
+        test.labels.append(Label("epic", site))  # it was not known when the marks were made
+    faults = fault_reports(result)
+    test.labels += [Label("fault", name) for name in dict.fromkeys(each.id for each in faults if each.struck)]
+    if any(each.behind for each in faults):
+        test.labels.append(Label(AFTER_FAULT, "true"))
+        test.labels.append(Label("tag", "after fault"))
+    if result.error is not None and result.error.expected:
+        test.labels.append(Label("expected", "true"))
+    score = "" if result.score is None else f"{result.score.total:g}"
+    state = "skipped" if result.skipped else result.final_state
+    counted = figures(result)
+    figured = {"retries": counted.retries, "fallbacks": counted.fallbacks, "recovered": counted.recovered}
+    values = {"seed": plan.spec.seed, "browser": browser, "final_state": state, "score": score}
+    values |= {name: value or "" for name, value in figured.items()} | dict(plan.spec.own.notes)
+    for name, value in values.items():
+        if value != "":
+            test.parameters.append(Parameter(name=name, value=str(value), excluded=True))
+
+
+def _attach(parent: TestResult | TestStepResult, content: Content) -> None:
+    """A file of its own for each place: Allure 3 calls one that is referred to twice missing."""
+    source = f"{_uuid()}-attachment.{content.extension}"
+    hook: Any = allure_commons.plugin_manager.hook
+    if content.path is not None:
+        hook.report_attached_file(source=str(content.path), file_name=source)
+    else:
+        hook.report_attached_data(body=content.data, file_name=source)
+    parent.attachments.append(Attachment(name=content.name, source=source, type=content.mime))
+
+
+# The records of a task as Allure steps with their real times.
+
+_TITLE = 160
+
+
+def step_results(result: TaskResult, redactor: Redactor) -> list[tuple[StepRecord, TestStepResult]]:
+    """A step for each record, preconditions and criteria among them; its attempts below it when there are several."""
+    steps: list[tuple[StepRecord, TestStepResult]] = []
+    moment = milliseconds(result.started)
+    for record in result.history:
+        steps.append((record, _step(record, result.steps_total, redactor, moment)))
+        moment = steps[-1][1].stop
+    return steps
+
+
+def fault_steps(result: TaskResult, redactor: Redactor) -> Iterator[TestStepResult]:
+    """A step for each fault that struck, at its first strike."""
+    for met in result.faults:
+        if met.count:
+            step = TestStepResult(name=redactor.text(shortened(f"injected fault {met.describe()}", _TITLE)))
+            step.start = step.stop = milliseconds(result.started + timedelta(seconds=met.strikes[0]))
+            step.status = str(Status.PASSED)
+            yield step
+
+
+def inner_task(result: TaskResult, redactor: Redactor) -> TestStepResult:
+    """A task that ran inside of another one, as one step with its own below it."""
+    step = TestStepResult(name=redactor.text(f"alternative task {result.task_id}: {result.final_state}"))
+    step.start = milliseconds(result.started)
+    step.stop = milliseconds(result.started + timedelta(seconds=result.elapsed))
+    step.status = Status.PASSED if result.ok else _failed(result.failure)
+    step.steps = [inner for _, inner in step_results(result, redactor)]
+    return step
+
+
+def milliseconds(moment: datetime) -> int:
+    """Since 1970, as Allure counts."""
+    return round(moment.timestamp() * 1000)
+
+
+def end(attempt: Attempt) -> datetime:
+    return attempt.started + timedelta(seconds=attempt.seconds)
+
+
+def _step(record: StepRecord, total: int, redactor: Redactor, moment: int) -> TestStepResult:
+    """`moment` stands for the time of a record without attempts: a write that was found to be done already."""
+    step = TestStepResult(name=redactor.text(_name(record, total)))
+    step.start = milliseconds(record.attempts[0].started) if record.attempts else moment
+    step.stop = milliseconds(end(record.attempts[-1])) if record.attempts else moment
+    step.status = _status(record)
+    step.parameters = list(_parameters(record, redactor))
+    if record.failure is not None:
+        step.statusDetails = StatusDetails(message=redactor.text(record.failure.message))
+    if record.extra_attempts:
+        step.steps = [_attempt(attempt, record.step, redactor) for attempt in record.attempts]
+    return step
+
+
+def _name(record: StepRecord, total: int) -> str:
+    step, where = done(record), place(record.index, total)
+    looks = where in ("pre", "end") and step.act == "assert"
+    kind = {"pre": "precondition:" if looks else "repair:", "end": "success criterion:"}.get(where, f"{record.index}.")
+    title = shortened(f"{kind} {'' if looks else f'{step.act} '}{worked_on(record)}", _TITLE)
+    return title + "".join(_afterwards(record))
+
+
+def _afterwards(record: StepRecord) -> Iterator[str]:
+    if record.extra_attempts:
+        yield f" ({len(record.attempts)} attempts)"
+    if record.effect_already_done:
+        yield " (already done)"
+    if record.rewound:
+        yield f" (back to the checkpoint before step {record.rewound.checkpoint})"
+
+
+def _status(record: StepRecord) -> str:
+    if record.skipped:
+        return str(Status.SKIPPED)
+    return str(Status.PASSED) if record.passed else _failed(record.failure)
+
+
+def _failed(failure: Failure | None) -> str:
+    """`failed` is the product's fault, `broken` anything else (DESIGN 4.4)."""
+    return str(Status.FAILED if failure is not None and failure.family is Family.ASSERTION else Status.BROKEN)
+
+
+def _attempt(attempt: Attempt, declared: Step, redactor: Redactor) -> TestStepResult:
+    failure = attempt.outcome if isinstance(attempt.outcome, Failure) else None
+    step = TestStepResult(name=redactor.text(shortened(note(attempt, declared), _TITLE)))
+    step.start, step.stop = milliseconds(attempt.started), milliseconds(end(attempt))
+    step.status = _failed(failure) if failure else Status.PASSED
+    if failure is not None:
+        step.statusDetails = StatusDetails(message=redactor.text(failure.message))
+    return step
+
+
+def _parameters(record: StepRecord, redactor: Redactor) -> Iterator[Parameter]:
+    step = record.step
+    found = {"selector": step.target, "frame": getattr(step, "frame", None), "url": getattr(step, "url", None)}
+    for name, value in (found | {"note": step.note}).items():
+        if value:
+            yield Parameter(name=name, value=redactor.text(str(value)))

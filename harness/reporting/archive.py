@@ -1,0 +1,393 @@
+"""`errors/<task>/`: one complete, redacted, inert directory for every failed task, published by rename (DESIGN 4.7)."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+from harness.model.plan import Plan
+from harness.model.ports import Evidence, Json, Snapshot
+from harness.model.record import TaskResult
+from harness.model.report import ErrorReport
+from harness.model.settings import Settings
+from harness.reporting.files import (
+    MANIFEST,
+    NAMES,
+    UNREADABLE,
+    Entry,
+    absent,
+    copy_files,
+    copy_trace,
+    manifest,
+    read_json,
+    redacted_copy,
+    safe_name,
+    shown_path,
+    taken,
+    write_json,
+    write_text,
+)
+from harness.reporting.grading import grading
+from harness.reporting.redact_files import redact_trace
+from harness.reporting.redaction import Redactor, masked_step
+from harness.reporting.task_record import write_trace
+from harness.reporting.whole_trace import TRACE, write_whole_trace
+
+KEPT = ".kept"
+FULL_TRACE = "trace_full.zip"
+"""Of a task that was run a second time for it (`--task-retrace`)."""
+
+
+class DirectoryArchive:
+    """The Archive on disk. Its methods may be called from several threads, and by several processes on one root."""
+
+    def __init__(self, root: Path, run_id: str, redactor: Redactor, keep_previous: int) -> None:
+        """ValueError for a run id that is no safe directory name."""
+        self._root = root.absolute()
+        self._run_id = safe_name(run_id)
+        self._redactor = redactor
+        self._root.mkdir(parents=True, exist_ok=True)
+        self._workspace = Workspace(self._root, run_id)
+        self._previous = Previous(self._root, keep_previous, self._workspace)
+        self._scratch: dict[str, list[Path]] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def workspace(self) -> Path:
+        """The folder of this process for what is not whole yet; nothing in it outlives the process."""
+        return self._workspace.own
+
+    def scratch(self, plan: Plan) -> Path:
+        """A new empty folder for what the task writes while it runs.
+
+        Its secrets are kept out of all that is written from now on: other tasks of its episode share its memory.
+        """
+        self._redactor.learn(plan.all_secrets)
+        folder = self._workspace.folder(safe_name(plan.key))
+        with self._lock:
+            self._scratch.setdefault(plan.key, []).append(folder)
+        return folder
+
+    def keep(self, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot) -> Path:
+        """Write `errors/<key>` whole, then rename. ValueError when the key would lead out of the root."""
+        target = self._root / safe_name(plan.key)
+        build = self._workspace.folder(f"{plan.key}-whole")
+        assemble(build, plan, result, report, evidence, state, self._redactor.plus(plan.secrets), self._run_id)
+        with self._lock:
+            self._previous.take(target)
+            build.rename(target)
+        self._forget(plan, evidence.folder)
+        return target
+
+    def skipped(self, plan: Plan) -> None:
+        """The task was left out: its scratch folder goes, an old `errors/<key>` stays as it is."""
+        self._forget(plan)
+
+    def passed(self, plan: Plan, result: TaskResult) -> None:  # noqa: ARG002 - the port has it
+        """The task passed: its old directory moves to `.previous`, files its steps kept to `.kept`, scratch goes."""
+        with self._lock:
+            self._previous.take(self._root / safe_name(plan.key))
+            folders = tuple(self._scratch.get(plan.key, ()))
+        build = self._workspace.folder(f"{plan.key}-kept")
+        for folder in folders:
+            redactor = self._redactor.plus(plan.secrets)
+            copy_files(folder, build, redactor)
+            copy_trace(folder, build, redactor)
+        kept = self._root / KEPT / plan.key
+        self._workspace.discard(kept)
+        if any(build.iterdir()):
+            kept.parent.mkdir(exist_ok=True)
+            build.rename(kept)
+        self._forget(plan, build)
+
+    def retraced(self, first: Plan, second: Plan, result: TaskResult) -> Path | None:
+        """The trace of a second run, moved beside the artifacts of the first; None when there is none.
+
+        The manifest of the first says so, and how the second run ended. Everything else of the second is deleted.
+        """
+        target, name = self._root / safe_name(first.key), safe_name(second.key)
+        places = (self._root / name, self._root / KEPT / name)
+        found = next((place / TRACE for place in places if (place / TRACE).is_file()), None)
+        if found is not None:
+            found.replace(target / FULL_TRACE)
+        manifest = read_json(target / MANIFEST)
+        code = result.failure.code if result.failure else None
+        told = {"passed": result.failure is None, "final_state": result.final_state, "code": code}
+        manifest["retrace"] = {"trace": FULL_TRACE if found else None, **told}
+        write_json(target / MANIFEST, manifest)
+        for place in places:
+            self._workspace.discard(place)
+        return target / FULL_TRACE if found else None
+
+    def kept(self, plan: Plan) -> tuple[Path, ...]:
+        """Named screenshots and downloads of the task's last run that passed."""
+        folder = self._root / KEPT / safe_name(plan.key)
+        return tuple(sorted(path for path in folder.rglob("*") if path.is_file()))
+
+    def _forget(self, plan: Plan, *more: Path) -> None:
+        with self._lock:
+            folders = self._scratch.pop(plan.key, [])
+        for folder in {*folders, *more}:
+            if folder.is_relative_to(self._root / ".tmp"):
+                self._workspace.discard(folder)
+
+
+# Fills one artifact directory: what the evidence has, redacted and inert; each artifact on its own.
+
+
+def assemble(
+    folder: Path, plan: Plan, result: TaskResult, report: ErrorReport, evidence: Evidence, state: Snapshot,
+    redactor: Redactor, run: str,
+) -> None:  # fmt: skip
+    """Everything of a failed task. Report, trace and manifest always; an OSError there is the caller's."""
+    writers = _writers(result, evidence, state, redactor)
+    entries = [_always(folder / "error_report.json", lambda path: write_json(path, report_json(report, redactor)))]
+    entries.append(_always(folder / "partial_trace.json", lambda path: write_trace(result, path, redactor)))
+    for name in NAMES:
+        if name not in ("error_report.json", "partial_trace.json"):
+            entries.append(_artifact(folder / name, writers.get(name), evidence, state))
+    files = list(copy_files(evidence.folder, folder / "files", redactor))
+    document = manifest(report, plan.key, run, entries, files)
+    document["grading"] = grading(folder, plan, result, evidence, redactor)
+    write_json(folder / MANIFEST, redactor.json(document))
+
+
+def report_json(report: ErrorReport, redactor: Redactor) -> Json:
+    """The report's document. Optional fields without a value are left out: specs/003 3.1 allows no null there."""
+    whole = report.model_dump(mode="json")
+    whole["context"] = _without_null(whole["context"])
+    if whole["step"]:
+        whole["step"] = masked_step(whole["step"])
+    return redactor.json(_without_null(whole))
+
+
+def _without_null(document: dict[str, Json]) -> dict[str, Json]:
+    return {key: value for key, value in document.items() if value is not None}
+
+
+def _always(path: Path, write: Callable[[Path], None]) -> Entry:
+    began = time.perf_counter()
+    write(path)
+    return taken(path, time.perf_counter() - began)
+
+
+Writer = Callable[[Path], None]
+
+
+def _writers(result: TaskResult, evidence: Evidence, state: Snapshot, redactor: Redactor) -> dict[str, Writer]:
+    """How each artifact that there is material for is written."""
+    found: dict[str, Writer] = {}
+    if state.memory is not None:
+        found["memory_snapshot.json"] = lambda path: write_json(path, redactor.json(state.memory))
+    if state.environment is not None:
+        found["env_snapshot.json"] = lambda path: write_json(path, redactor.json(state.environment))
+    said = any(item.name == "console_logs.txt" and item.status == "taken" for item in evidence.items)
+    if (evidence.console or said) and not (evidence.folder / "console_logs.txt").is_file():
+        text = "".join(f"{line}\n" for line in evidence.console)
+        found["console_logs.txt"] = lambda path: write_text(path, redactor.text(text))
+    traced = any(item.name == TRACE and item.status != "skipped" for item in evidence.items)
+    if traced and (result.history or (evidence.folder / TRACE).is_file()):  # else the task never began
+        found[TRACE] = lambda path: _whole_trace(path, result, evidence, redactor)
+    for name in NAMES:
+        source = evidence.folder / name
+        if name not in found and source.is_file():
+            found[name] = lambda path, source=source: redacted_copy(source, path, redactor)  # type: ignore[misc]
+    return found
+
+
+def _whole_trace(path: Path, result: TaskResult, evidence: Evidence, redactor: Redactor) -> None:
+    whole = evidence.folder / "whole-trace.zip"
+    write_whole_trace(whole, result, evidence)
+    redact_trace(whole, path, redactor)
+
+
+def _artifact(path: Path, write: Writer | None, evidence: Evidence, state: Snapshot) -> Entry:
+    item = next((item for item in evidence.items if item.name == path.name), None)
+    if item is not None and item.status == "skipped":
+        return absent(path.name, item, evidence.why)
+    if write is None:
+        unwanted = item is None and path.name in ("memory_snapshot.json", "env_snapshot.json")
+        return Entry(path.name, "skipped", state.why) if unwanted else absent(path.name, item, evidence.why)
+    began = time.perf_counter()
+    try:
+        write(path)
+    except UNREADABLE as error:
+        path.unlink(missing_ok=True)
+        why = f"could not be redacted: {type(error).__name__}: {error}"
+        return Entry(path.name, "missed", why, at=item.at if item else None)
+    return taken(path, time.perf_counter() - began, item)
+
+
+# The folders that every run writes into: whether they can be used.
+
+
+def unusable_folders(settings: Settings) -> list[str]:
+    """A sentence for each that cannot be written into: what it is instead, and how to mend it."""
+    own = settings.root / ".harness"
+    folders = {own: "what happens in a run is kept there: move it away"}
+    if not settings.artifacts.is_relative_to(own):
+        advice = "failed tasks are kept there: move it away, or name another with `--task-artifacts`"
+        folders = {settings.artifacts: advice, **folders}
+    return [f"{shown_path(each)} {why}; {advice}" for each, advice in folders.items() if (why := unusable(each))]
+
+
+# `errors/.previous/<run>/<key>`: what earlier runs and earlier attempts left, the newest few runs.
+
+
+class Previous:
+    """Takes directories over by rename, and forgets the oldest runs."""
+
+    def __init__(self, root: Path, keep: int, workspace: Workspace) -> None:
+        self._root = root / ".previous"
+        self._keep = keep
+        self._workspace = workspace
+
+    def take(self, directory: Path) -> None:
+        """Move `errors/<key>` away, filed under the run that wrote it; nothing happens when there is none.
+
+        A link is moved itself, one that leads nowhere too: what it leads to is neither changed nor deleted.
+        """
+        if not os.path.lexists(directory):
+            return
+        if self._keep == 0:
+            self._workspace.discard(directory)
+            return
+        run = self._root / _run_of(directory)
+        run.mkdir(parents=True, exist_ok=True)
+        for name in _numbered(directory.name):
+            try:
+                directory.rename(run / name)
+                break
+            except OSError:
+                if not (run / name).exists():
+                    raise
+        self.prune()
+
+    def prune(self) -> None:
+        """Keep the runs that were filed last."""
+        runs = sorted(filter(Path.is_dir, self._root.iterdir()), key=_filed, reverse=True)
+        for old in runs[self._keep :]:
+            self._workspace.discard(old)
+
+
+def _numbered(name: str) -> Iterator[str]:
+    yield name
+    yield from (f"{name}-{number}" for number in itertools.count(2))
+
+
+def _filed(run: Path) -> float:
+    try:
+        return run.stat().st_mtime_ns
+    except FileNotFoundError:  # a parallel worker pruned it
+        return 0
+
+
+def _run_of(directory: Path) -> str:
+    try:
+        return safe_name(str(read_json(directory / "manifest.json")["run"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return "unknown"
+
+
+# Temporary folders under `errors/.tmp`, one subfolder for each process; those of dead processes are swept.
+
+
+class Workspace:
+    """New folders on the file system of the artifacts, so that a rename is enough to publish one."""
+
+    def __init__(self, root: Path, run_id: str) -> None:
+        self._base = root / ".tmp"
+        self._own = self._base / f"{os.getpid()}-{run_id}"
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        sweep(self._base)
+
+    @property
+    def own(self) -> Path:
+        """Around all folders of this process."""
+        return self._own
+
+    def folder(self, name: str) -> Path:
+        """A new empty folder; `name` is part of its name."""
+        path = self._own / f"{name}-{next(self._numbers)}"
+        with self._lock:
+            _make(path)
+        return path
+
+    def discard(self, path: Path) -> None:
+        """Delete a folder; it is out of sight at once, so that a kill leaves no half of it."""
+        grave = self.folder("discarded")
+        with contextlib.suppress(FileNotFoundError):
+            path.rename(grave / path.name)
+        shutil.rmtree(grave, ignore_errors=True)
+        with self._lock, contextlib.suppress(OSError):  # still in use
+            self._own.rmdir()
+            self._base.rmdir()
+
+
+def _make(path: Path) -> None:
+    """A parallel worker that is done may remove the empty base between the making of the base and of the folder."""
+    for _ in range(20):
+        with contextlib.suppress(FileNotFoundError):
+            path.mkdir(parents=True)
+            return
+    path.mkdir(parents=True)
+
+
+def unusable(folder: Path) -> str | None:
+    """Why nothing can be written into the folder, as the end of a sentence about it; None: it can, or will be made."""
+    if folder.is_symlink() and not folder.exists():
+        return f"is a link that leads nowhere ({folder.readlink()})"
+    if folder.exists() and not folder.is_dir():
+        return "is a file, where a folder is needed"
+    first = next((each for each in (folder, *folder.parents) if each.exists()), folder)
+    return None if os.access(first, os.W_OK | os.X_OK) else "cannot be written"
+
+
+def links_in(root: Path) -> dict[Path, str]:
+    """The links that stand in the place of a task's folder, and where each leads; none without the folder."""
+    with contextlib.suppress(OSError):
+        found = [each for each in root.iterdir() if each.is_symlink() and not each.name.startswith(".")]
+        return {each: str(each.readlink()) for each in found}
+    return {}
+
+
+def moved_aside(links: Mapping[Path, str], keeps: bool) -> list[str]:
+    """A line for each link that a task's folder has taken the place of. `keeps`: earlier artifacts are kept."""
+    where = "is under .previous now" if keeps else "is gone"
+    return [
+        f"{shown_path(path)} was a link to {target}: the link {where}; what it leads to is as it was"
+        for path, target in sorted(links.items())
+        if not path.is_symlink()
+    ]
+
+
+def sweep(base: Path) -> None:
+    """Delete the temporary folders whose process is gone. Parallel workers keep theirs."""
+    found: list[Path] = []
+    with contextlib.suppress(FileNotFoundError):  # there is none, or a parallel worker has just removed it
+        found = list(base.iterdir())
+    for folder in found:
+        pid = folder.name.partition("-")[0]
+        if pid.isdecimal() and not _alive(int(pid), folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(pid: int, folder: Path) -> bool:
+    """Whether the process that made the folder still runs; a younger one of the same pid is another."""
+    if pid == os.getpid():
+        return True
+    try:
+        return psutil.Process(pid).create_time() <= folder.stat().st_mtime + 1
+    except (psutil.NoSuchProcess, OSError):
+        return False
+    except psutil.AccessDenied:
+        return True

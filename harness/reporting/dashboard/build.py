@@ -1,0 +1,256 @@
+"""Error breakdown, recoveries and thresholds of a run: specs/003 6.1, specs/004 4.8, specs/001."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from harness.model.figures import success_rates
+from harness.reporting.console import place, shortened
+from harness.reporting.dashboard.causes import NO_RECORD, Look, causes, flaky, grouped, healed, message
+from harness.reporting.dashboard.timeline import amount, begun, seconds_of, status, timeline
+from harness.reporting.dashboard.view import (
+    Cause,
+    Counts,
+    Dashboard,
+    Flaky,
+    Link,
+    Rate,
+    SlowStep,
+    TaskRow,
+    ThresholdState,
+)
+from harness.reporting.history.record import Execution, RunRecord, RunSummary, TaskPoint, still_running
+from harness.reporting.task_record import TaskRecord, error_metrics, rule_name
+from harness.resilience.thresholds import THRESHOLDS, Unit
+
+SLOWEST = 10
+_WORDS = {
+    "totalAttempts": "attempts",
+    "successfulRetries": "retries that worked",
+    "failedRetries": "retries that did not",
+    "circuitOpens": "circuits opened",
+    "fallbacksUsed": "fallbacks used",
+    "avgRecoveryTime": "average recovery",
+}
+"""specs/004 4.8, for people."""
+
+
+def records(run: RunRecord) -> list[TaskRecord]:
+    """Of the executions that count."""
+    return [each.record for each in run.last if each.record is not None]
+
+
+def breakdown(run: RunRecord) -> dict[str, int]:
+    """error_type -> tasks, the most frequent first. What a task declares, and what is not judged, is not counted."""
+    counted = (each.record for each in run.last if each.judged)
+    found = error_metrics([each for each in counted if each is not None])["error_breakdown"]
+    return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
+
+
+def recoveries(run: RunRecord) -> Iterator[Rate]:
+    """How often each kind of recovery was tried and worked, the least successful first."""
+    found = success_rates(pair for each in run.executions if each.record for pair in each.record.recoveries)
+    for family, tried, worked in sorted(found, key=lambda each: (each[2] / each[1], each[0])):
+        yield Rate(name=rule_name(family), tried=tried, worked=worked, rate=round(worked / tried, 4))
+
+
+def resilience(run: RunRecord) -> dict[str, str]:
+    """specs/004 4.8, in words; nothing for a run that wrote no figures."""
+    found = run.metrics.get("resilience")
+    found = found if isinstance(found, Mapping) else {}
+    return {words: _figure(key, found[key]) for key, words in _WORDS.items() if found.get(key) is not None}
+
+
+def _figure(key: str, value: Any) -> str:
+    return f"{value:g} s" if key == "avgRecoveryTime" and isinstance(value, int | float) else str(value)
+
+
+def thresholds(run: RunRecord) -> Iterator[ThresholdState]:
+    """The error rate, and each other metric that was not 0 all the time."""
+    found = run.metrics.get("thresholds")
+    for row in THRESHOLDS if isinstance(found, Mapping) else ():
+        worst = _value(found.get(row.metric)) if isinstance(found, Mapping) else None
+        if worst is None or (worst == 0 and row.metric != "error_rate"):
+            continue
+        last = _value((found or {}).get(row.metric, {}).get("at_the_end"))
+        yield ThresholdState(
+            metric="failed attempts (error rate)" if row.metric == "error_rate" else row.metric.replace("_", " "),
+            level=row.level(worst),
+            worst=_amount(worst, row.unit),
+            at_the_end="" if last is None else _amount(last, row.unit),
+            warning=f"over {_amount(row.warning, row.unit)}",
+            critical=f"over {_amount(row.critical, row.unit)}",
+        )
+
+
+def _value(reading: Any) -> float | None:
+    value = reading.get("value") if isinstance(reading, Mapping) else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _amount(value: float, unit: Unit) -> str:
+    return f"{100 * value:.3g} %" if unit == "share" else f"{value:.3g} per minute"
+
+
+def slow_steps(found: Sequence[TaskRecord]) -> list[SlowStep]:
+    """Of all tasks, the longest first."""
+    every = (
+        SlowStep(
+            task_id=record.task_id,
+            step=f"{place(line.index, record.steps_total)} {line.act} {line.target}".strip(),
+            seconds=line.seconds,
+            attempts=len(line.attempts),
+            passed=line.passed,
+        )
+        for record in found
+        for line in record.steps
+    )
+    return sorted(every, key=lambda each: (-each.seconds, each.task_id, each.step))[:SLOWEST]
+
+
+# Makes the view of a run: pure, but for `look`, which reads what failed tasks left.
+
+_NOTE = 200
+PARTIAL = "partial success"
+
+
+def dashboard(
+    run: RunRecord,
+    summaries: Sequence[RunSummary],
+    points: Mapping[str, Sequence[TaskPoint]],
+    look: Look,
+) -> Dashboard:
+    """`summaries`: the newest first, as `recent_runs` gives them; `points`: as `task_points` does."""
+    groups = grouped(run)
+    found = tuple(causes(run, groups, points, look))
+    membership = {each.nodeid: number for number, group in enumerate(groups) for each in group.executions}
+    rows = tuple(_row(each, run, membership.get(each.nodeid), found) for each in run.last)
+    unsteady, line = flaky(run, points), timeline(run)
+    counts = _counts(run, rows, unsteady)
+    return Dashboard(
+        run=run.run,
+        project=run.project,
+        started=run.started,
+        seconds=round(line.seconds, 1),
+        ending=run.ending,
+        running=run.running,
+        verdict=_verdict(run, counts, sum(group.judged for group in groups)),
+        notices=tuple(_notices(run, found)),
+        counts=counts,
+        facts=_facts(run),
+        links=tuple(_links(run)),
+        causes=found,
+        breakdown=breakdown(run),
+        recoveries=tuple(recoveries(run)),
+        resilience=resilience(run),
+        thresholds=tuple(thresholds(run)),
+        timeline=line,
+        slow_steps=tuple(slow_steps(records(run))),
+        slow_tasks=tuple(sorted(rows, key=lambda row: -row.seconds)[:SLOWEST]),
+        healed=tuple(healed(records(run))),
+        flaky=tuple(unsteady),
+        trend=tuple(reversed([each for each in summaries if each.started <= run.started])),
+        tasks=rows,
+    )
+
+
+def _row(execution: Execution, run: RunRecord, cause: int | None, found: Sequence[Cause]) -> TaskRow:
+    record, start = execution.record, begun(execution, run)
+    links: tuple[Link, ...] = ()
+    if cause is not None:
+        links = next((o.evidence.links for o in found[cause].occurrences if o.task_id == execution.task_id), ())
+    return TaskRow(
+        task_id=execution.task_id,
+        status=status(execution),
+        note=shortened(_note(execution), _NOTE),
+        feature=record.feature if record else "",
+        worker=execution.worker,
+        start=None if start is None else round(start, 1),
+        seconds=round(seconds_of(execution), 2),
+        executions=execution.number,
+        retries=record.retries if record else 0,
+        healed=execution.healed,
+        cause=cause,
+        links=links[:1],
+    )
+
+
+def _note(execution: Execution) -> str:
+    record = execution.record
+    if execution.outcome == "skipped":
+        return execution.reason
+    if record is None:
+        return (execution.reason or NO_RECORD) if execution.outcome != "passed" else ""
+    if execution.outcome != "passed" or record.expected:
+        return record.summary or (f"{record.code}: {message(record)}" if record.code else message(record))
+    return PARTIAL if record.final_state == "partial_success" else ""
+
+
+def _counts(run: RunRecord, rows: Sequence[TaskRow], unsteady: Sequence[Flaky]) -> Counts:
+    states = [row.status for row in rows]
+    return Counts(
+        total=len(rows),
+        passed=states.count("passed") + states.count("expected"),
+        failed=states.count("failed"),
+        not_judged=states.count("not_judged"),
+        expected=states.count("expected"),
+        partial=sum(row.status == "passed" and row.note == PARTIAL for row in rows),
+        skipped=states.count("skipped"),
+        flaky=len(unsteady),
+        healed=sum(row.healed for row in rows),
+        retries=sum(each.record.retries for each in run.executions if each.record),
+    )
+
+
+def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
+    """The one line to read when there is time for one."""
+    if not counts.total:
+        return "No task was run"
+    so_far = "" if run.ending == "finished" else " so far"
+    if counts.failed:
+        why = "one reason" if causes_found == 1 else f"{causes_found} reasons"
+        return f"{counts.failed} of {counts.total} tasks failed{so_far}, probably for {why}"
+    if counts.skipped == counts.total:
+        return f"All {counts.total} tasks were skipped"
+    skipped = f", {counts.skipped} skipped" if counts.skipped else ""
+    if counts.not_judged:
+        return f"{amount(counts.total, 'task')}, none failed{so_far}, {counts.not_judged} not judged{skipped}"
+    return f"Nothing failed{so_far}: {counts.passed} of {counts.total} tasks passed{skipped}"
+
+
+def _notices(run: RunRecord, found: Sequence[Cause]) -> list[str]:
+    notices = []
+    if run.ending == "interrupted":
+        notices.append("The run was interrupted: tasks that it did not come to are not here.")
+    if run.running:
+        notices.append(f"The run is {still_running(len(run.last))}: this is what it has written.")
+    elif run.ending == "unfinished":
+        why = run.note or "its process died, or it still goes on; this is what it had written"
+        notices.append(f"The run has no end: {why}.")
+    elif run.note:
+        notices.append(f"{run.note[:1].upper()}{run.note[1:]}.")
+    if run.merged_from:
+        notices.append(f"Put together from {len(run.merged_from)} runs: {', '.join(run.merged_from)}.")
+    gone = sum(bool(each.evidence.problem) for cause in found for each in cause.occurrences)
+    if gone:
+        notices.append(f"Of {amount(gone, 'failed task')} not all artifacts are here; each says why.")
+    return notices
+
+
+def _facts(run: RunRecord) -> dict[str, str]:
+    facts = {"Commit": run.commit, "Branch": run.branch, "Shard": run.shard, "Arguments": " ".join(run.arguments)}
+    ci = " ".join(str(run.ci[key]) for key in ("name", "buildName") if run.ci.get(key))
+    facts |= {"CI": ci, "Exit status": "" if run.exit_status is None else str(run.exit_status)}
+    return {name: text for name, text in {**facts, **run.environment}.items() if text}
+
+
+def _links(run: RunRecord) -> list[Link]:
+    """Pages of the CI system; no other scheme than http(s)."""
+    url = str(run.ci.get("buildUrl") or "")
+    try:
+        fine = urlsplit(url).scheme in ("http", "https")
+    except ValueError:
+        fine = False
+    return [Link(label="CI build", href=url)] if fine else []

@@ -1,0 +1,382 @@
+"""Failures grouped by what looks like one cause: the most frequent first, and what failed first is marked."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise, takewhile
+
+import yaml
+
+from harness.model.report import ErrorReport
+from harness.recovery.catalog import CATALOG, Family
+from harness.reporting.console import folded, numbered, place, relation, repeats, shortened, shown_value
+from harness.reporting.dashboard.evidence import Found
+from harness.reporting.dashboard.timeline import seconds_of
+from harness.reporting.dashboard.view import Cause, Comparison, Flaky, Healed, Occurrence
+from harness.reporting.history.comparison import Flaky as FlakyTask
+from harness.reporting.history.comparison import flaky_tasks
+from harness.reporting.history.record import Execution, Happening, Outcome, RunRecord, TaskPoint
+from harness.reporting.markdown import Healing, healings
+from harness.reporting.task_record import AttemptLine, StepLine, TaskRecord
+from harness.reporting.triage import causes as behind
+from harness.reporting.triage import troubles
+
+# Selectors that were stood in for, and tasks that do not always end the same way: each with a proposed change.
+
+_CHECKPOINT = "checkpoints: [0]   # or the last step that is safe to go back to"
+_CHANGES: Mapping[Family, tuple[str, ...]] = {
+    Family.ELEMENT: ("on_element_not_found: {strategy: wait_and_retry, wait_seconds: 20}",),
+    Family.NETWORK: ("on_network_error: {strategy: exponential_backoff, max_retries: 5}",),
+    Family.ASSERTION: ("on_assertion_fail: {strategy: retry_after_wait, wait_before_retry_seconds: 5}",),
+    Family.TIMEOUT: ("on_timeout: {strategy: retry_from_checkpoint}", _CHECKPOINT),
+    Family.BROWSER: ("on_browser_crash: {strategy: restart_from_checkpoint}", _CHECKPOINT),
+}
+"""A rule, and what it needs beside `error_recovery`. What no waiting outlasts (a login) has none."""
+
+
+def healed(records: Sequence[TaskRecord]) -> list[Healed]:
+    """One for each pair of selectors: those to be changed first, of them the one with most places."""
+    found: dict[tuple[str, str, str], list[Healing]] = {}
+    for each in (healing for record in records for healing in healings(record)):
+        found.setdefault((each.original, each.used, each.settled), []).append(each)
+    return sorted(map(_healed, found.values()), key=lambda one: (bool(one.settled), -len(one.places)))
+
+
+def _healed(those: Sequence[Healing]) -> Healed:
+    first = those[0]
+    acts = (line.act for line in first.record.steps if line.index == first.warning.get("step_index"))
+    role, name = first.warning.get("role"), first.warning.get("name")
+    return Healed(
+        original=first.original,
+        used=first.used,
+        what=f"{role} {name!r}" if role and name else str(role or ""),
+        places=tuple(dict.fromkeys(map(_place, those))),
+        settled=first.settled,
+        change="" if first.settled else _selector_change(next(acts, ""), first.original, first.used),
+    )
+
+
+def _place(each: Healing) -> str:
+    record = each.record
+    return f"{record.steps_source or record.source or record.task_id}, step {each.warning.get('step_index')}"
+
+
+def _selector_change(act: str, original: str, used: str) -> str:
+    act = f"act: {act}\n  " if act else ""
+    return f"- {act}selector: {_quoted(used)}   # was {_quoted(original)}"
+
+
+def _quoted(text: str) -> str:
+    """As YAML takes it, on one line."""
+    return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=float("inf")).strip()
+
+
+def flaky(run: RunRecord, points: Mapping[str, Sequence[TaskPoint]]) -> list[Flaky]:
+    """Of the tasks of this run those that the history calls flaky (`flaky_tasks`), as of this run; the worst first."""
+    executions: dict[str, list[Execution]] = {}
+    for execution in run.executions:
+        executions.setdefault(execution.nodeid, []).append(execution)
+    known = {nodeid: [*earlier(run, points.get(nodeid, ())), _point(run, each)] for nodeid, each in executions.items()}
+    return [_flaky(each, executions[each.nodeid], known[each.nodeid]) for each in flaky_tasks(known)]
+
+
+def earlier(run: RunRecord, points: Sequence[TaskPoint]) -> list[TaskPoint]:
+    """Those of runs before this one in which the task passed or failed, oldest first."""
+    before = (each for each in points if each.run != run.run and each.started < run.started)
+    return [each for each in before if each.judged and each.outcome in ("passed", "failed")]
+
+
+def _point(run: RunRecord, executions: Sequence[Execution]) -> TaskPoint:
+    last = executions[-1]
+    outcome: Outcome = "failed" if last.outcome == "rerun" else last.outcome
+    code = last.record.code if last.record and outcome == "failed" else None
+    return TaskPoint(
+        run=run.run,
+        started=run.started,
+        outcome=outcome,
+        executions=len(executions),
+        seconds=last.seconds,
+        code=code,
+    )
+
+
+def _flaky(found: FlakyTask, executions: Sequence[Execution], points: Sequence[TaskPoint]) -> Flaky:
+    last, judged = executions[-1], [each for each in points if each.judged]
+    again = [each.record.code for each in executions[:-1] if each.record and each.record.code]
+    codes = Counter([each.code for each in judged if each.code] + again)
+    low, high = found.rate.interval
+    return Flaky(
+        task_id=last.task_id,
+        outcomes=tuple(each.outcome for each in judged),
+        passed=sum(each.outcome == "passed" for each in judged),
+        runs=found.runs,
+        fails=f"{100 * found.rate.share:.0f} % of executions fail (95 %: {100 * low:.0f} to {100 * high:.0f} %)",
+        codes=tuple(code for code, _ in codes.most_common()),
+        reruns=len(executions) - 1 if last.outcome == "passed" else 0,
+        change=_flaky_change(last.record, codes),
+    )
+
+
+def _flaky_change(record: TaskRecord | None, codes: Counter[str]) -> str:
+    """For the most frequent code that waiting or going back can outlast."""
+    changes = (_CHANGES[CATALOG[code].family] for code, _ in _ranked(codes) if CATALOG[code].family in _CHANGES)
+    rule, *more = next(changes, ("",))
+    if not rule:
+        return ""
+    source = shortened(record.source, 120) if record and record.source else ""
+    head = [f"# {source}"] if source else []
+    return "\n".join([*head, "error_recovery:", f"  {rule}", *more])
+
+
+def _ranked(codes: Counter[str]) -> Iterator[tuple[str, int]]:
+    return ((code, count) for code, count in codes.most_common() if code in CATALOG)
+
+
+# One failed task, told as far as its record and its artifacts know it.
+
+BEFORE, CONSOLE = 8, 3
+"""How many steps before the failing one, and lines of the browser's console, are shown."""
+FLIPS = 3
+"""Passed, failed, passed was a defect that was mended; once more is chance, as `flaky_tasks` has it."""
+_VALUE, _DIFF = 300, 1500
+"""Characters of a compared value and of a diff."""
+_AS_ABOVE = "FAILED - as above"
+NO_RECORD = "It failed, and left no record of why: see pytest's own output."
+UNEXPECTED = "It did not show the outcome that its `expect` declares."
+NO_FAILURE = "It ended well, though its `expect` declares a failure."
+
+
+def occurrence(execution: Execution, found: Found, since: str) -> Occurrence:
+    """`since`: how long it has been failing, in words."""
+    record = execution.record
+    if record is None:
+        text = execution.reason or NO_RECORD
+        return Occurrence(task_id=execution.task_id, message=text, since=since, worker=execution.worker)
+    failing, earlier = _steps(record)
+    context = found.report.context if found.report else None
+    return Occurrence(
+        task_id=record.task_id,
+        source=record.source,
+        step=where(record, failing),
+        message=_told(record, _comparison(found.report)),
+        seconds=record.seconds,
+        worker=execution.worker,
+        since=since,
+        attempts=tuple(_attempts(failing, record)) if failing else (),
+        before=tuple(_step(each, record) for each in earlier),
+        comparison=_comparison(found.report),
+        url=(context.url or "") if context else "",
+        console=folded(context.browser_console_logs)[-CONSOLE:] if context else (),
+        evidence=found.evidence,
+    )
+
+
+def message(record: TaskRecord) -> str:
+    told = record.message or ("" if record.ok else f"It ended as {record.final_state}, without a message.")
+    return told or (NO_FAILURE if record.unexpected else f"It ended as {record.final_state}.")
+
+
+def _told(record: TaskRecord, comparison: Comparison | None) -> str:
+    """The message, less what the comparison below it says; first, that another outcome was declared."""
+    told = record.reason if comparison is not None and record.reason is not None else message(record)
+    return f"{UNEXPECTED} {told}".rstrip() if record.unexpected and not record.ok else told
+
+
+def where(record: TaskRecord, failing: StepLine | None) -> str:
+    """`step 4 (of 0-22): click #pay`."""
+    if record.step_index is None:
+        return ""
+    if record.code == "WORKER_CRASHED":
+        return "at an unknown step"
+    words = {"pre": "before the first step", "end": "at the success criteria"}
+    known = place(record.step_index, record.steps_total)
+    only = f"step {known}, the only one"
+    text = words.get(known) or (only if record.steps_total == 1 else numbered(record.step_index, record.steps_total))
+    done = f"{failing.act} {failing.target}".strip() if failing else ""
+    return f"{text}: {done}" if done else text
+
+
+def failing_step(record: TaskRecord) -> StepLine | None:
+    """The last line of the step that ended the task."""
+    return next((each for each in reversed(record.steps) if each.index == record.step_index and not each.passed), None)
+
+
+def since(run: RunRecord, points: Sequence[TaskPoint]) -> str:
+    """`new: passed in the 5 runs before`, `failed in the 2 runs before, too`, `flaky: ...`; empty without such runs."""
+    before = earlier(run, points)
+    if not before:
+        return ""
+    failed = sum(each.outcome == "failed" for each in before)
+    turns = sum(one.outcome != other.outcome for one, other in pairwise(before))
+    if turns + (before[-1].outcome == "passed") >= FLIPS:
+        return f"flaky: failed in {failed} of the {_runs(len(before))} before"
+    lately = len(list(takewhile(lambda each: each.outcome == before[-1].outcome, reversed(before))))
+    how = "new: passed in the {} before" if before[-1].outcome == "passed" else "failed in the {} before, too"
+    return how.format(_runs(lately))
+
+
+def _runs(number: int) -> str:
+    return "run" if number == 1 else f"{number} runs"
+
+
+def _steps(record: TaskRecord) -> tuple[StepLine | None, Sequence[StepLine]]:
+    failing = failing_step(record)
+    until = record.steps.index(failing) if failing else len(record.steps)
+    return failing, record.steps[max(0, until - BEFORE) : until]
+
+
+def _attempts(failing: StepLine, record: TaskRecord) -> Iterator[str]:
+    """Nothing for a single one of which the message says all."""
+    told = [_attempt(each, record) for each in failing.attempts]
+    return iter(told if len(told) > 1 or not "".join(told).endswith(_AS_ABOVE) else ())
+
+
+def _attempt(attempt: AttemptLine, record: TaskRecord) -> str:
+    """What the message says already is not said again."""
+    outcome = attempt.note or ("SUCCESS" if attempt.passed else f"FAILED - {attempt.code}")
+    if record.message:
+        outcome = outcome.replace(f"FAILED - {record.message}", _AS_ABOVE)
+    return f"at {attempt.t:.1f} s, {attempt.seconds:.1f} s long: {outcome}"
+
+
+def _step(step: StepLine, record: TaskRecord) -> str:
+    state = "skipped" if step.skipped else "ok" if step.passed else "failed"
+    tries = f", {len(step.attempts)} attempts" if len(step.attempts) > 1 else ""
+    return f"{place(step.index, record.steps_total)} {step.act} {step.target} ({state}, {step.seconds:.1f} s{tries})"
+
+
+def _comparison(report: ErrorReport | None) -> Comparison | None:
+    found = report.context.assertion if report else None
+    if found is None:
+        return None
+    expected, actual = (shortened(shown_value(value), _VALUE) for value in (found.expected, found.actual))
+    return Comparison(
+        criterion=shortened(found.expression, _VALUE),
+        expected=f"{relation(found.expression)}{expected}",
+        actual=actual,
+        diff="" if repeats(found.expected, found.actual, found.diff) else _cut(found.diff, _DIFF),
+    )
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+_TELLING = frozenset({"service-status", "circuit-state-change", "invariant-violated", "escalated"})
+_BEFORE, _AFTER = timedelta(seconds=15), timedelta(seconds=1)
+_LONGEST = timedelta(seconds=60)
+"""What was told so long before a failure is not its cause, in a task that takes long."""
+_NEEDS = re.compile(r"depends on (.+), which ")
+"""As pytest is told why a task is skipped."""
+_AROUND, _TITLE = 3, 180
+
+Look = Callable[[TaskRecord], Found]
+
+
+def failed(run: RunRecord) -> list[Execution]:
+    """What a person must look at; a failure that its task declares is none."""
+    return [each for each in run.last if each.counted_as in ("failed", "not judged")]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Failures of one cause."""
+
+    title: str
+    executions: tuple[Execution, ...]
+    judged: bool = True
+    """Whether it says something about its tasks: not all of them were cut off from outside."""
+
+
+def grouped(run: RunRecord) -> list[Group]:
+    """As `harness triage` groups them: there is one answer to what is behind a failure."""
+    found = {each.nodeid: each for each in failed(run)}
+    made = [
+        Group(cause.title, tuple(found[task.nodeid] for task in cause.tasks), cause.judged)
+        for cause in behind(troubles(run))
+    ]
+    return sorted(made, key=lambda group: not group.judged)
+
+
+def causes(
+    run: RunRecord, groups: Sequence[Group], points: Mapping[str, Sequence[TaskPoint]], look: Look
+) -> Iterator[Cause]:
+    """In the order of `groups`. `look` reads what a failed task left."""
+    earliest = min((_moment(group, run) for group in groups if group.judged), default=None)
+    for group in groups:
+        ordered = sorted(group.executions, key=lambda each: _started(each, run))
+        first = ordered[0]
+        yield Cause(
+            title=shortened(group.title, _TITLE),
+            codes=dict(Counter(map(_code, ordered)).most_common()),
+            hint=first.record.hint if first.record else "",
+            first=len(groups) > 1 and group.judged and _moment(group, run) == earliest,
+            faulted=_faulted(first.record),
+            around=tuple(_around(first.record, run.happenings)),
+            skipped=tuple(_skipped({each.task_id for each in ordered}, run)),
+            occurrences=tuple(
+                occurrence(each, look(each.record) if each.record else Found(), since(run, points.get(each.nodeid, ())))
+                for each in ordered
+            ),
+        )
+
+
+def _skipped(failed_ids: set[str], run: RunRecord) -> Iterator[str]:
+    """In the order of the run, in which a task comes after what it depends on; those that these hold up, too."""
+    stopped = set(failed_ids)
+    for each in run.last:
+        needed = _NEEDS.search(each.reason) if each.outcome == "skipped" else None
+        if needed and needed[1] in stopped:
+            stopped.add(each.task_id)
+            yield each.task_id
+
+
+def _faulted(record: TaskRecord | None) -> bool:
+    return record is not None and "struck" in record.faults.values()
+
+
+def _code(execution: Execution) -> str:
+    record = execution.record
+    if record is None:
+        return "no record"
+    return record.code or ("expect" if record.unexpected else "unknown")
+
+
+def _started(execution: Execution, run: RunRecord) -> datetime:
+    """A task that never began comes last."""
+    return execution.began or run.started + timedelta(days=365)
+
+
+def _moment(group: Group, run: RunRecord) -> datetime:
+    return min(_ended(each, run) for each in group.executions)
+
+
+def _ended(execution: Execution, run: RunRecord) -> datetime:
+    """When the failure was there: a long task that began early is not what failed first."""
+    return _started(execution, run) + timedelta(seconds=seconds_of(execution))
+
+
+def _around(record: TaskRecord | None, happenings: Sequence[Happening]) -> Iterator[str]:
+    """What services and circuits said, the latest of it; what all is well with, says nothing of a cause."""
+    if record is None or record.started is None:
+        return
+    end = record.started + timedelta(seconds=record.seconds)
+    since = max(record.started - _BEFORE, end - _LONGEST)
+    told = [each for each in happenings if since <= each.at <= end + _AFTER and _concerns(each, record)]
+    for each in told[-_AROUND:]:
+        apart = (end - each.at).total_seconds()
+        yield f"{abs(apart):.1f} s {'before' if apart >= 0 else 'after'} the failure: {shortened(each.text, _TITLE)}"
+
+
+def _concerns(each: Happening, record: TaskRecord) -> bool:
+    """A circuit concerns the tasks that asked for its site; a service may concern any."""
+    if each.type not in _TELLING or each.level in ("INFO", "DEBUG"):
+        return False
+    if each.type != "circuit-state-change":
+        return each.task_id in ("", record.task_id)
+    origin = str(each.details.get("circuit", "")).removeprefix("origin:")
+    return any(origin in text for text in (record.message, *(step.target for step in record.steps)))

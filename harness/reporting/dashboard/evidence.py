@@ -1,0 +1,191 @@
+"""What failed tasks left on disk: found, checked, and linked from the page's folder. Nothing here is trusted."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from os.path import relpath
+from pathlib import Path
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from harness.model.report import ErrorReport
+from harness.reporting.dashboard.view import Cause, Dashboard, Evidence, Link
+from harness.reporting.files import MANIFEST, NAMES, inside, read_json, read_regular, safe_name
+from harness.reporting.redact_files import is_inert
+from harness.reporting.task_record import TaskRecord
+
+# The screenshot of the first failure of each cause, in the page itself: it is seen without another click.
+
+PICTURE = "screenshot.png"
+EACH, ALL = 250_000, 900_000
+"""Bytes that one may have, and all together: the page is to open at once, also from a CI artifact on a phone."""
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def with_pictures(view: Dashboard, root: Path) -> Dashboard:
+    """As long as there is room for them, in the order of the causes. `root`: what folders of evidence begin at."""
+    return view.model_copy(update={"causes": tuple(_filled(view.causes, root))})
+
+
+def _filled(causes: Sequence[Cause], root: Path) -> Iterator[Cause]:
+    room = ALL
+    for cause in causes:
+        first, *rest = cause.occurrences
+        data = _read(root, first.evidence, min(EACH, room))
+        room -= len(data)
+        if not data:
+            yield cause
+            continue
+        picture = f"data:image/png;base64,{base64.b64encode(data).decode()}"
+        shown = first.model_copy(update={"evidence": first.evidence.model_copy(update={"picture": picture})})
+        yield cause.model_copy(update={"occurrences": (shown, *rest)})
+
+
+def _read(root: Path, evidence: Evidence, limit: int) -> bytes:
+    """Nothing for what is no PNG, larger, or not in the folder."""
+    if not evidence.folder or PICTURE not in (link.label for link in evidence.links):
+        return b""
+    folder = root / evidence.folder
+    path = folder / PICTURE
+    try:
+        if not inside(folder, path) or path.stat().st_size > limit:
+            return b""
+        data = path.read_bytes()
+    except OSError:
+        return b""
+    return data if data.startswith(_PNG) else b""
+
+
+REPORT = "error_report.json"
+SNAPSHOT = "dom_snapshot.html"
+_REPORT_LIMIT = 4_000_000
+_OTHERS = 20
+INERT = frozenset({".png", ".jpg", ".json", ".jsonl", ".txt", ".log", ".zip", ".har", ".md", ".csv"})
+"""What else may be linked: opening it runs nothing, whoever has put it there."""
+"""Files of a folder that are linked beside the usual ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is of one failure."""
+
+    evidence: Evidence = field(default_factory=Evidence)
+    report: ErrorReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Where the artifacts of a run are, and where the page will be."""
+
+    root: Path
+    """The project's folder."""
+    artifacts: Path
+    page: Path
+    """The folder of the page."""
+    runs: Set[str]
+    """The run, and those it was merged from: folders of other runs are not its own."""
+
+    def find(self, record: TaskRecord) -> Found:
+        """Never raises for what is missing, foreign or broken: it says so."""
+        if record.artifacts is None:
+            return Found(Evidence(problem="No artifacts of it are kept."))
+        problems: list[str] = []
+        for folder in self._candidates(record):
+            if problem := self._foreign(folder, record):
+                problems.append(problem)
+                continue
+            report, broken = _report(folder)
+            links = tuple(self._links(folder))
+            problem = broken or _alive(folder)
+            return Found(Evidence(folder=self._shown(folder), links=links, problem=problem), report)
+        gone = f"{self._named(record.artifacts)} is gone: removed, or not brought along with the history."
+        return Found(Evidence(problem=problems[0] if problems else gone))
+
+    def _candidates(self, record: TaskRecord) -> Iterator[Path]:
+        """Where it was written, and where a later run has moved it."""
+        yield from (path for path in dict.fromkeys(self._places(record)) if _is_folder(path))
+
+    def _places(self, record: TaskRecord) -> Iterator[Path]:
+        yield self.root / str(record.artifacts)
+        try:
+            key = safe_name(record.key)
+        except ValueError:
+            return
+        yield self.artifacts / key
+        yield from (self.artifacts / ".previous" / run / key for run in sorted(self.runs) if _is_name(run))
+
+    def _foreign(self, folder: Path, record: TaskRecord) -> str:
+        """Why a folder is not that of the record; empty when it is."""
+        if not (inside(self.root, folder) or inside(self.artifacts, folder)):
+            return f"{self._named(record.artifacts)} is outside of the project: left out."
+        try:
+            manifest = read_json(folder / MANIFEST)
+            run, task_id = str(manifest["run"]), str(manifest["task_id"])
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return f"{self._shown(folder)} has no readable {MANIFEST}: left out."
+        if run not in self.runs or task_id != record.task_id:
+            return f"{self._shown(folder)} is of another run ({run}, {task_id}): left out."
+        return ""
+
+    def _links(self, folder: Path) -> Iterator[Link]:
+        """Files that are there and not empty, the usual ones first."""
+        there = {path.name: path for path in folder.iterdir() if _is_file(folder, path)}
+        if _alive(folder):
+            there.pop(SNAPSHOT, None)
+        usual = [name for name in NAMES if name in there]
+        others = sorted(name for name in there.keys() - usual if Path(name).suffix in INERT)[:_OTHERS]
+        for name in (*usual, *others):
+            yield Link(label=name, href=quote(Path(relpath(there[name], self.page)).as_posix(), safe="/"))
+
+    def _shown(self, folder: Path) -> str:
+        """From the project's folder on."""
+        return relpath(folder, self.root)
+
+    def _named(self, artifacts: str | None) -> str:
+        path = Path(str(artifacts))
+        return self._shown(path) if path.is_absolute() else str(path)
+
+
+def _report(folder: Path) -> tuple[ErrorReport | None, str]:
+    """The report, or why there is none."""
+    path = folder / REPORT
+    try:
+        if path.stat().st_size > _REPORT_LIMIT or not inside(folder, path):
+            return None, f"{REPORT} is too large to be one of ours: not read."
+        return ErrorReport.model_validate_json(read_regular(path)), ""
+    except (OSError, ValidationError):
+        return None, f"{REPORT} is missing or broken: only what the history knows is shown."
+
+
+def _alive(folder: Path) -> str:
+    """Why the snapshot of a page is not linked: whoever put it there, opening it is to run nothing."""
+    path = folder / SNAPSHOT
+    try:
+        dead = not _is_file(folder, path) or is_inert(path)
+    except OSError:
+        dead = False
+    return "" if dead else f"{SNAPSHOT} was not made safe to open: left out."
+
+
+def _is_file(folder: Path, path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size > 0 and inside(folder, path)
+    except OSError:
+        return False
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):  # a name with a NUL, a name that is too long
+        return False
+
+
+def _is_name(text: str) -> bool:
+    try:
+        return bool(safe_name(text))
+    except ValueError:
+        return False

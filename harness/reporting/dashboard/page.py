@@ -1,0 +1,208 @@
+"""The page: one HTML file with all it needs inside, which loads nothing and runs no script but its own."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import sys
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.reporting.console import shortened
+from harness.reporting.dashboard.timeline import amount, duration, shown, visible, with_code
+from harness.reporting.dashboard.view import Dashboard, Rate
+from harness.reporting.history.record import RunSummary
+
+# Plots as static SVG (pygal): no script, and no colours but those of the page's theme.
+
+Kind = Literal["StackedBar", "Bar", "HorizontalBar", "Line"]
+WIDTH, HEIGHT, ROW = 400, 180, 26
+"""Units of the drawing, which is as wide as its place: small enough to be read on a phone."""
+_LABELS, _NAME = 4, 24
+"""Times that are written below a trend, and characters of a name beside a bar."""
+_DROPPED = frozenset({"defs", "script", "style", "title", "desc"})
+_EMPTY = frozenset({"titles", "plot text-overlay", "plot tooltip-overlay"})
+_DIGITS = re.compile(r"(\d+\.\d)\d+")
+_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+Series = Mapping[str, Sequence[float | None]]
+
+
+def outcomes(trend: Sequence[RunSummary]) -> Markup:
+    series = {
+        "passed": [each.passed - each.expected for each in trend],
+        "failed": [each.failed for each in trend],
+        "skipped": [each.skipped for each in trend],
+        "passed as declared": [each.expected for each in trend],
+        "not judged": [each.not_judged for each in trend],
+    }
+    return _trend("StackedBar", "Tasks passed, failed and skipped in each run", trend, series, order_min=0)
+
+
+def durations(trend: Sequence[RunSummary]) -> Markup:
+    seconds = {"seconds": [round(each.seconds, 1) for each in trend]}
+    return _trend("Bar", "Seconds that each run took", trend, seconds)
+
+
+def retries(trend: Sequence[RunSummary]) -> Markup:
+    return _trend("Bar", "Retries in each run", trend, {"retries": [each.retries for each in trend]}, order_min=0)
+
+
+def recovery_rates(trend: Sequence[RunSummary]) -> Markup:
+    rates = [None if each.recovery_rate is None else round(100 * each.recovery_rate, 1) for each in trend]
+    return _trend("Line", "Recoveries that worked in each run, in percent", trend, {"%": rates}, range=(0, 100))
+
+
+def breakdown(found: Mapping[str, int]) -> Markup:
+    return _rows("Failed tasks by type of error", found, order_min=0)
+
+
+def recoveries(found: Sequence[Rate]) -> Markup:
+    rates = {each.name: round(100 * each.rate, 1) for each in found}
+    return _rows("Recoveries that worked, in percent", rates, range=(0, 100))
+
+
+def _trend(kind: Kind, title: str, trend: Sequence[RunSummary], series: Series, **options: Any) -> Markup:
+    if not trend:
+        return Markup("")
+    labels, options["x_labels_major"] = _times([each.started for each in trend])
+    return _drawn(kind, title, labels, series, show_minor_x_labels=False, margin_right=26, **options)
+
+
+def _times(began: Sequence[datetime]) -> tuple[list[str], list[str]]:
+    """One for each run, and those of them that are written: every n-th, up to the last, which the page is about.
+
+    pygal knows them by their text, so one that is not written has seconds: several runs of a minute are no label each.
+    """
+    short = "%H:%M" if len({each.date() for each in began}) == 1 else "%m-%d %H:%M"
+    every = -(-len(began) // _LABELS)
+    written = [(len(began) - 1 - place) % every == 0 for place in range(len(began))]
+    labels = [f"{each:{short if shown else '%m-%d %H:%M:%S'}}" for each, shown in zip(began, written, strict=True)]
+    return labels, [label for label, shown in zip(labels, written, strict=True) if shown]
+
+
+def _rows(title: str, found: Mapping[str, int] | Mapping[str, float], **options: Any) -> Markup:
+    """One bar below the other, the first on top."""
+    if not found:
+        return Markup("")
+    names, values = [shortened(name, _NAME) for name in found][::-1], list(found.values())[::-1]
+    height = 40 + ROW * len(names)
+    return _drawn("HorizontalBar", title, names, {"": values}, height=height, **options)
+
+
+def _library() -> Any:
+    """pygal, without the finder that it leaves among Python's own: one of an old kind, of which failed imports warn."""
+    import pygal
+
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("pygal")]
+    return pygal
+
+
+def _drawn(kind: Kind, title: str, labels: Sequence[str], series: Series, **options: Any) -> Markup:
+    pygal = _library()
+    settings = {
+        "width": WIDTH,
+        "height": HEIGHT,
+        "margin": 4,
+        "show_legend": False,
+        "truncate_label": -1,
+        "include_x_axis": True,
+        "max_scale": 5,
+        "css": [],
+        "js": [],
+        "no_prefix": True,
+        "disable_xml_declaration": True,
+        "formatter": lambda value: f"{value:g}",
+    }
+    chart = getattr(pygal, kind)(**{**settings, **options})
+    chart.x_labels = [visible(label) for label in labels]
+    for name, values in series.items():
+        chart.add(name, list(values))
+    chart.add_xml_filter(lambda root: _plain(root, title))
+    drawn = _DIGITS.sub(r"\1", chart.render(is_unicode=True))
+    return Markup(_COMMENT.sub("", drawn))  # noqa: S704 - pygal has escaped each text
+
+
+def _plain(root: Any, title: str) -> Any:
+    """Without script, style and tooltips; a value is told by a title, which browsers show at the pointer."""
+    root.attrib.pop("id", None)
+    root.attrib.update({"role": "img", "aria-label": title, "class": "plot-svg"})
+    for parent in list(root.iter()):
+        if isinstance(parent.tag, str):  # lxml, which pygal takes when it is there, lists comments too
+            _clean(parent)
+    return root
+
+
+def _clean(parent: Any) -> None:
+    told = {each.get("class"): each.text or "" for each in parent if each.tag == "desc"}
+    for child in list(parent):
+        if child.tag in _DROPPED or child.get("class") in _EMPTY:
+            parent.remove(child)
+    if "value" in told:
+        title = parent.makeelement("title", {})
+        title.text = f"{told.get('x_label', '')}: {told['value']}"
+        parent.insert(0, title)
+
+
+IN_FULL, PLACES, UNSTEADY, LANES = 12, 6, 30, 40
+"""How many failures of a cause, places of a healed selector, flaky tasks and lanes are shown; the rest is counted."""
+
+
+def page(view: Dashboard) -> str:
+    """The whole document."""
+    script, style = _asset("dashboard.js"), _asset("dashboard.css")
+    drawn = {
+        "breakdown": breakdown(view.breakdown),
+        "recoveries": recoveries(view.recoveries),
+        "outcomes": outcomes(view.trend),
+        "durations": durations(view.trend),
+        "retries": retries(view.trend),
+        "recovery_rates": recovery_rates(view.trend),
+    }
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            view=view,
+            plots=drawn,
+            script=Markup(script),  # noqa: S704 - ours
+            style=Markup(style),  # noqa: S704 - ours
+            policy=_policy(script),
+        )
+    )
+
+
+def _policy(script: str) -> str:
+    """Nothing is loaded, nothing is sent, and no script runs but this one."""
+    digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("harness.reporting.dashboard").joinpath("templates", name).read_text("utf-8")
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("harness.reporting.dashboard"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(duration=duration, amount=amount, argument=shlex.quote, with_code=with_code)
+    environment.globals.update(in_full=IN_FULL, most_places=PLACES, most_unsteady=UNSTEADY, most_lanes=LANES)
+    return environment

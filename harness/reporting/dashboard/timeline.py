@@ -1,0 +1,175 @@
+"""The run along its time: tasks by worker, circuits, services, and what was told about them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from harness.reporting.dashboard.view import Bar, Lane, Moment, Status, Timeline
+from harness.reporting.history.record import Execution, Happening, RunRecord
+
+# Untrusted text on a page: escaping is the template's, this is for what escaping leaves.
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff\ud800-\udfff]"
+)
+"""Control characters, those that turn the direction of what is read, and what no file may hold."""
+
+
+def visible(text: str) -> str:
+    """Each character that would not be seen, or would mislead, as U+FFFD."""
+    return _INVISIBLE.sub("\ufffd", text)
+
+
+def shown(value: Any) -> Any:
+    """Of whatever a template prints: None is nothing, markup is left alone."""
+    if value is None:
+        return ""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def with_code(text: str) -> Markup:
+    """What stands between backticks, as code; the rest escaped as it is."""
+    parts = visible(text).split("`")
+    if len(parts) % 2 == 0:  # one too many: it is none
+        return escape(visible(text))
+    marks = [Markup("<code>{}</code>"), Markup("{}")]
+    return Markup("").join(marks[place % 2 - 1].format(part) for place, part in enumerate(parts))
+
+
+def duration(seconds: float) -> str:
+    """`0.4 s`, `38 s`, `12 min 5 s`, `1 h 2 min`."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def amount(number: int, one: str, several: str = "") -> str:
+    """`1 task`, `12 tasks`."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
+_WELL = frozenset({"closed", "up", "booting", "stopped"})
+"""States in which there is nothing to show."""
+_MOMENTS = 200
+_WORTH = frozenset(
+    {"circuit-state-change", "service-status", "threshold", "invariant-violated", "escalated", "degraded"}
+)
+_LABEL = 80
+
+
+def timeline(run: RunRecord) -> Timeline:
+    """All executions, reruns too; times are seconds since the run began."""
+    workers = list(_workers(run))
+    states = [*_states(run, "circuit-state-change", "circuit"), *_states(run, "service-status", "service")]
+    ends = [bar.end for lane in (*workers, *states) for bar in lane.bars]
+    told = [each for each in run.happenings if each.type in _WORTH]
+    moments = tuple(_moment(each, run.started) for each in told[:_MOMENTS])
+    return Timeline(
+        seconds=max([run.seconds, *ends]),
+        lanes=(*workers, *states),
+        moments=moments,
+        more=max(0, len(told) - _MOMENTS),
+    )
+
+
+def status(execution: Execution) -> Status:
+    """A rerun was a failure, at the time."""
+    counted = execution.counted_as
+    if counted == "passed" and execution.record and execution.record.expected:
+        return "expected"
+    return "not_judged" if counted == "not judged" else counted
+
+
+def seconds_of(execution: Execution) -> float:
+    return execution.record.seconds if execution.record else execution.seconds
+
+
+def begun(execution: Execution, run: RunRecord) -> float | None:
+    """Seconds since the run began; None for a task that never did."""
+    began = execution.began
+    return None if began is None else max(0.0, (began - run.started).total_seconds())
+
+
+def _workers(run: RunRecord) -> Iterator[Lane]:
+    """A lane for each worker; a worker that does several tasks at once has several."""
+    by_worker: dict[str, list[Bar]] = {}
+    for execution in run.executions:
+        if bar := _bar(execution, run):
+            by_worker.setdefault(execution.worker, []).append(bar)
+    for worker in sorted(by_worker, key=_numbered):
+        rows = _rows(sorted(by_worker[worker], key=lambda bar: bar.start))
+        name = worker or "this process"
+        for number, row in enumerate(rows, 1):
+            yield Lane(name=f"{name} ({number})" if len(rows) > 1 else name, kind="worker", bars=tuple(row))
+
+
+def _bar(execution: Execution, run: RunRecord) -> Bar | None:
+    start = begun(execution, run)
+    if start is None or execution.outcome == "skipped":
+        return None
+    steps = execution.record.steps if execution.record else ()
+    failed = (each for step in steps for each in step.attempts if not each.passed)
+    return Bar(
+        label=execution.task_id[:_LABEL],
+        start=round(start, 2),
+        end=round(start + seconds_of(execution), 2),
+        kind=status(execution),
+        marks=tuple(round(start + each.t + each.seconds, 2) for each in failed),
+    )
+
+
+def _rows(bars: Sequence[Bar]) -> list[list[Bar]]:
+    """Bars that overlap lie in rows of their own."""
+    rows: list[list[Bar]] = []
+    for bar in bars:
+        free = next((row for row in rows if row[-1].end <= bar.start), None)
+        if free is None:
+            rows.append([bar])
+        else:
+            free.append(bar)
+    return rows
+
+
+def _numbered(worker: str) -> tuple[int, str]:
+    """`gw10` comes after `gw2`."""
+    digits = "".join(each for each in worker if each in "0123456789")
+    return int(digits[:9] or -1), worker
+
+
+def _states(run: RunRecord, kind: str, key: str) -> Iterator[Lane]:
+    """A lane for each circuit or service that was not well at some time."""
+    changes: dict[str, list[Happening]] = {}
+    for each in run.happenings:
+        if each.type == kind and (name := str(each.details.get(key, ""))):
+            changes.setdefault(f"{name} ({each.worker})" if each.worker else name, []).append(each)
+    for name, found in sorted(changes.items()):
+        if bars := tuple(_spans(found, run)):
+            yield Lane(name=name.removeprefix("origin:"), kind="circuit" if key == "circuit" else "service", bars=bars)
+
+
+def _spans(changes: Sequence[Happening], run: RunRecord) -> Iterator[Bar]:
+    """Each state until the next, the last one until the end of the run."""
+    times = [_offset(each.at, run.started) for each in changes]
+    for change, start, end in zip(changes, times, [*times[1:], max(run.seconds, times[-1])], strict=True):
+        state = str(change.details.get("after", ""))
+        if state not in _WELL:
+            yield Bar(label=state[:_LABEL], start=start, end=max(start, end), kind=state[:_LABEL])
+
+
+def _moment(each: Happening, began: datetime) -> Moment:
+    at = _offset(each.at, began)
+    return Moment(at=at, type=each.type, level=each.level, task_id=each.task_id, text=each.text[:400])
+
+
+def _offset(at: datetime, began: datetime) -> float:
+    return round(max(0.0, (at - began).total_seconds()), 2)

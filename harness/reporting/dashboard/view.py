@@ -1,0 +1,227 @@
+"""What a dashboard shows, as values: all texts and numbers, no markup. `harness dashboard --json` prints it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.reporting.history.record import Ending, RunSummary
+from harness.resilience.thresholds import Level
+
+Status = Literal["passed", "failed", "not_judged", "skipped", "expected"]
+"""`expected`: it failed as its file declares, which pytest counts as passed. `not_judged`: cut off from outside."""
+
+
+class Part(BaseModel):
+    """A value of the view."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class Link(Part):
+    """A file beside the page, or a page of a CI system."""
+
+    label: str
+    href: str = Field(description="Percent-encoded; relative to the page's folder, or http(s).")
+
+
+class Evidence(Part):
+    """What a failed task left."""
+
+    folder: str = Field("", description="Relative to the project; empty when there is none.")
+    links: tuple[Link, ...] = ()
+    problem: str = Field("", description="Why there is less than there should be.")
+    picture: str = Field("", description="The screenshot as a data: URL; of some failures only.")
+
+
+class Comparison(Part):
+    """What a failed assertion compared."""
+
+    criterion: str = ""
+    expected: str
+    actual: str
+    diff: str = ""
+
+
+class Occurrence(Part):
+    """One failed task of a cause."""
+
+    task_id: str
+    source: str = ""
+    step: str = ""
+    message: str = Field("", description="Less what the comparison says; empty where that says all.")
+    seconds: float = 0
+    worker: str = ""
+    since: str = Field("", description="`new`, or since how many runs it fails; empty without history.")
+    attempts: tuple[str, ...] = Field((), description="Of the failing step: when, how long, what came of it.")
+    before: tuple[str, ...] = Field((), description="The steps before the failing one.")
+    comparison: Comparison | None = None
+    url: str = ""
+    console: tuple[str, ...] = ()
+    evidence: Evidence = Evidence()
+
+
+class Cause(Part):
+    """Failures that look like one."""
+
+    title: str
+    codes: dict[str, int] = Field(description="Code -> failures.")
+    hint: str = ""
+    first: bool = Field(False, description="It has the failure that was seen first.")
+    faulted: bool = Field(False, description="Faults were injected into these tasks, and struck.")
+    around: tuple[str, ...] = Field((), description="Services, circuits, thresholds shortly before its first failure.")
+    occurrences: tuple[Occurrence, ...]
+    skipped: tuple[str, ...] = Field((), description="Ids of tasks that did not run because of it.")
+
+
+class Rate(Part):
+    """How often a kind of recovery worked, under its name in specs/003 6.1."""
+
+    name: str
+    tried: int
+    worked: int
+    rate: float = Field(description="0 to 1.")
+
+
+class ThresholdState(Part):
+    """A metric of specs/001: its most alarming value in the run, and the last one."""
+
+    metric: str
+    level: Level
+    worst: str
+    at_the_end: str
+    warning: str
+    critical: str
+
+
+class Bar(Part):
+    """A task, or a state of a circuit or service, in the timeline. Times are seconds since the start of the run."""
+
+    label: str
+    start: float
+    end: float
+    kind: str = Field(description="A Status, or `open`, `half_open`, `down`, ...: which colour it has.")
+    marks: tuple[float, ...] = Field((), description="When attempts failed.")
+
+
+class Lane(Part):
+    """A row of the timeline."""
+
+    name: str
+    kind: Literal["worker", "circuit", "service"]
+    bars: tuple[Bar, ...]
+
+
+class Moment(Part):
+    """A line of the list of events."""
+
+    at: float
+    type: str
+    level: str
+    task_id: str = ""
+    text: str
+
+
+class Timeline(Part):
+    """Who ran what, and what happened around it."""
+
+    seconds: float
+    lanes: tuple[Lane, ...] = ()
+    moments: tuple[Moment, ...] = ()
+    more: int = Field(0, description="Events that are not listed.")
+
+
+class SlowStep(Part):
+    """A step that took long."""
+
+    task_id: str
+    step: str
+    seconds: float
+    attempts: int
+    passed: bool
+
+
+class Healed(Part):
+    """A selector that did not work and was stood in for."""
+
+    original: str
+    used: str
+    what: str = Field("", description="Role and name of the element that was used.")
+    places: tuple[str, ...] = Field(description="Files and steps.")
+    change: str = Field(description="The proposed change of the file, as YAML; empty when there is none to propose.")
+    settled: str = Field("", description="Why nothing is to be changed: a fault that was injected, say.")
+
+
+class Flaky(Part):
+    """A task that does not always end the same way."""
+
+    task_id: str
+    outcomes: tuple[str, ...] = Field(description="Of the runs, oldest first; the last is this one.")
+    passed: int
+    runs: int
+    fails: str = Field(description="How often, with the interval that is known by now.")
+    codes: tuple[str, ...] = ()
+    reruns: int = Field(0, description="Executions in this run beyond the first.")
+    change: str = Field("", description="A proposed change of the file, as YAML; empty when there is none to propose.")
+
+
+class TaskRow(Part):
+    """A line of the table of all tasks."""
+
+    task_id: str
+    status: Status
+    note: str = Field("", description="Of a failure its code and message; of a skipped task, why.")
+    feature: str = ""
+    worker: str = ""
+    start: float | None = None
+    seconds: float = 0
+    executions: int = 1
+    retries: int = 0
+    healed: bool = False
+    cause: int | None = Field(None, description="Which of the causes, from 0.")
+    links: tuple[Link, ...] = ()
+
+
+class Counts(Part):
+    """Of tasks; each counts once."""
+
+    total: int = 0
+    passed: int = 0
+    failed: int = 0
+    not_judged: int = 0
+    expected: int = 0
+    partial: int = Field(0, description="Of those that passed: as a partial success.")
+    skipped: int = 0
+    flaky: int = 0
+    healed: int = 0
+    retries: int = 0
+
+
+class Dashboard(Part):
+    """The whole page."""
+
+    run: str
+    project: str
+    started: datetime
+    seconds: float
+    ending: Ending
+    running: bool = Field(False, description="Its process was alive when the page was made.")
+    verdict: str
+    notices: tuple[str, ...] = Field((), description="What the reader must know of the run or of this page.")
+    counts: Counts
+    facts: dict[str, str] = Field(description="Environment, commit, arguments.")
+    links: tuple[Link, ...] = ()
+    causes: tuple[Cause, ...] = ()
+    breakdown: dict[str, int] = Field(description="error_type as in specs/003 6.1 -> failed tasks.")
+    recoveries: tuple[Rate, ...] = ()
+    resilience: dict[str, str] = {}
+    thresholds: tuple[ThresholdState, ...] = ()
+    timeline: Timeline
+    slow_steps: tuple[SlowStep, ...] = ()
+    slow_tasks: tuple[TaskRow, ...] = ()
+    healed: tuple[Healed, ...] = ()
+    flaky: tuple[Flaky, ...] = ()
+    trend: tuple[RunSummary, ...] = Field((), description="Oldest first; the last is this run.")
+    tasks: tuple[TaskRow, ...] = ()

@@ -1,0 +1,315 @@
+"""Copies single files by their kind: redacted, and inert where they could act."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from os.path import relpath
+from pathlib import Path
+from typing import Any, Literal
+
+from harness.model.ports import Item, Json
+from harness.model.report import ErrorReport
+from harness.reporting.redact_files import inert, redact_har, redact_trace
+from harness.reporting.redaction import Redactor
+
+KEPT_FOLDERS = ("downloads", "files", "screenshots")
+"""Of a scratch folder: where a session puts what its steps keep."""
+
+_LARGEST = 64 * 1024 * 1024
+"""Bytes of a file that a step kept; a larger one is not copied, since it could not be redacted in memory."""
+
+UNREADABLE = (
+    OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, EOFError,
+    NotImplementedError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What a broken file can raise while it is redacted: then it is left out, never kept unredacted."""
+
+_VIEWED = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".webm")
+
+
+def redacted_copy(source: Path, target: Path, redactor: Redactor) -> None:
+    """One file by its kind. Raises one of `UNREADABLE` for a broken one."""
+    match source.suffix.lower():
+        case ".html" | ".htm":
+            write_text(target, redactor.text(inert(source.read_text("utf-8", "replace"))))
+        case ".har":
+            write_json(target, redact_har(json.loads(source.read_text("utf-8")), redactor))
+        case ".zip" if source.name == "trace.zip":
+            redact_trace(source, target, redactor)
+        case suffix if suffix in _VIEWED:
+            shutil.copyfile(source, target)
+        case ".json":
+            write_json(target, redactor.json(json.loads(source.read_text("utf-8"))))
+        case _:
+            target.write_bytes(redactor.data(source.read_bytes()))
+
+
+def copy_files(scratch: Path, target: Path, redactor: Redactor) -> list[Entry]:
+    """Named screenshots and downloads: what lies in these folders of the scratch folder."""
+    return [_copied(scratch, source, target, redactor) for source in sorted(_kept(scratch))]
+
+
+def copy_trace(scratch: Path, target: Path, redactor: Redactor) -> None:
+    """The trace of a task that passed, where `--tracing on` left one; a broken one is left out."""
+    source, path = scratch / "trace.zip", target / "trace.zip"
+    if source.is_file():
+        try:
+            redact_trace(source, path, redactor)
+        except UNREADABLE:
+            path.unlink(missing_ok=True)
+
+
+def _kept(scratch: Path) -> Iterator[Path]:
+    """Links are left out: they could lead to anywhere."""
+    for name in KEPT_FOLDERS:
+        for folder, folders, names in os.walk(scratch / name):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            paths = (Path(folder, name) for name in names if not name.startswith("."))
+            yield from (path for path in paths if not path.is_symlink() and inside(scratch, path))
+
+
+def _copied(scratch: Path, source: Path, target: Path, redactor: Redactor) -> Entry:
+    parts = source.relative_to(scratch).parts
+    name = Path(*(parts[1:] if parts[0] == "files" else parts))
+    if source.stat().st_size > _LARGEST:
+        return Entry(str(name), "missed", f"larger than {_LARGEST} bytes")
+    path = target / redactor.text(str(name)).replace("\\", "_")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _file_copy(source, path, redactor, pictured=parts[0] == "screenshots")
+    except UNREADABLE as error:
+        path.unlink(missing_ok=True)
+        return Entry(str(name), "missed", f"could not be redacted: {type(error).__name__}: {error}")
+    return Entry(str(name), "taken", bytes=path.stat().st_size)
+
+
+def _file_copy(source: Path, target: Path, redactor: Redactor, *, pictured: bool) -> None:
+    """A download stays as the site gave it, but for the secrets. `pictured`: the browser itself took the picture."""
+    if source.suffix.lower() == ".har":
+        redacted_copy(source, target, redactor)
+    elif pictured and source.suffix.lower() in _VIEWED:
+        shutil.copyfile(source, target)
+    else:
+        target.write_bytes(redactor.data(source.read_bytes()))
+
+
+# Reads and writes JSON files; a written file is there whole or not at all.
+
+
+def write_json(path: Path, document: Json) -> None:
+    """Indented, UTF-8; what JSON has no word for becomes text."""
+    write_text(path, json.dumps(document, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """By a temporary file beside it and a rename. Lone surrogates become `?`. OSError, which names the file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(text.encode("utf-8", "replace"))
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error  # a full disk names none
+
+
+def read_json(path: Path) -> Json:
+    """OSError when it cannot be read, ValueError when it is not JSON."""
+    try:
+        return json.loads(read_regular(path).decode("utf-8"))
+    except RecursionError as error:
+        raise ValueError(f"{path}: nested too deeply") from error
+
+
+def read_regular(path: Path) -> bytes:
+    """Of a file that may come from elsewhere: a pipe or a device would never end. OSError when it cannot be read."""
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return path.read_bytes()
+
+
+# The log of a job on GitHub, where a line can be a command: text of pages, tasks and files gives none.
+
+_NOTHING = "\u200b"
+"""A blank without width."""
+_COMMAND = re.compile(r"((?:^|\r)[^\S\n]*:)(?=:)", re.MULTILINE)
+"""`::error::`, at the beginning of a line or behind blanks."""
+_OLD_COMMAND = re.compile(r"##(?=\[)")
+"""`##[error]`, anywhere."""
+
+
+def commandless(text: str, environment: Mapping[str, str] = os.environ) -> str:
+    """The text, which looks the same and commands nothing; as it is where no GitHub runner reads it."""
+    if not environment.get("GITHUB_ACTIONS"):
+        return text
+    return _OLD_COMMAND.sub(f"##{_NOTHING}", _COMMAND.sub(rf"\1{_NOTHING}", text))
+
+
+# manifest.json: each artifact taken, skipped or missed, why, and when (DESIGN 4.7).
+
+NAMES = (
+    "error_report.json",
+    "screenshot.png",
+    "dom_snapshot.html",
+    "memory_snapshot.json",
+    "env_snapshot.json",
+    "console_logs.txt",
+    "network_logs.har",
+    "partial_trace.json",
+    "trace.zip",
+)
+"""The artifacts of a failed task, in the order in which people look at them."""
+
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What became of one artifact."""
+
+    name: str
+    status: Literal["taken", "skipped", "missed"]
+    reason: str = ""
+    """Why not; of one that was taken: what is special about it."""
+    seconds: float = 0.0
+    """How long it took, redaction included."""
+    bytes: int = 0
+    at: datetime | None = None
+    """When it was taken, or tried; None: it never was."""
+
+    def as_json(self) -> dict[str, Json]:
+        found = {"name": self.name, "status": self.status, "seconds": round(self.seconds, 3), "bytes": self.bytes}
+        when = {"at": self.at.astimezone(UTC).isoformat().replace("+00:00", "Z")} if self.at else {}
+        return found | when | ({"reason": self.reason} if self.reason else {})
+
+
+def taken(path: Path, seconds: float, item: Item | None = None) -> Entry:
+    """A file that is there. `item`: what the evidence says of it; without one it was made as it was written."""
+    state = path.stat()
+    spent, reason, at = (item.seconds, item.reason, item.at) if item else (0.0, "", None)
+    at = at or datetime.fromtimestamp(state.st_mtime, UTC)
+    return Entry(path.name, "taken", reason, spent + seconds, state.st_size, at)
+
+
+def absent(name: str, item: Item | None, why: str) -> Entry:
+    """An artifact that is not there, with the reason the evidence gives; `why` where it names none."""
+    if item is None:
+        return Entry(name, "missed", why)
+    if item.status == "taken":
+        return Entry(name, "missed", "said to be taken, but its file is not there", item.seconds, at=item.at)
+    return Entry(name, item.status, item.reason or "no reason known", item.seconds, at=item.at)
+
+
+def manifest(
+    report: ErrorReport, key: str, run: str, entries: Sequence[Entry], files: Sequence[Entry]
+) -> dict[str, Json]:
+    """The document; `run` is the run that wrote the directory."""
+    order = {name: place for place, name in enumerate(NAMES)}
+    return {
+        "task_id": report.task_id,
+        "key": key,
+        "run": run,
+        "source": report.source,
+        "final_state": report.final_state,
+        "code": report.code,
+        "expected": report.expected,
+        "artifacts": [entry.as_json() for entry in sorted(entries, key=lambda entry: order[entry.name])],
+        "files": [entry.as_json() for entry in files],
+    }
+
+
+# What `harness merge` adds to a manifest.json: of which merged run the directory is now (`run` stays who wrote it).
+
+_KEY = "merged"
+
+
+def mark(folder: Path, run: str, *, counts: bool) -> None:
+    """`counts`: false for an execution that a later one of its task has replaced. Without a manifest nothing is done.
+
+    Raises OSError for a disk that does not take it.
+    """
+    file = folder / MANIFEST
+    try:
+        found = read_json(file)
+    except (OSError, ValueError):
+        return
+    if isinstance(found, dict):
+        write_json(file, {**found, _KEY: {"run": run, "counts": counts}})
+
+
+def run_of(manifest: Mapping[str, Any]) -> str:
+    """The merged run; else the one that wrote the directory."""
+    return str(_mark(manifest).get("run") or manifest.get("run", "unknown"))
+
+
+def counts(manifest: Mapping[str, Any]) -> bool:
+    """Whether the directory is of the last execution of its task in its run."""
+    return _mark(manifest).get("counts") is not False
+
+
+def _mark(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = manifest.get(_KEY)
+    return found if isinstance(found, dict) else {}
+
+
+# Names of files and folders: those that come from data are never a path; how a path is shown to people.
+
+_SAFE = re.compile(r"[A-Za-z0-9_][^/\\\x00-\x1f:*?\"<>|]*")
+
+
+def safe_name(name: str) -> str:
+    """The name itself. ValueError for one that is a path, hidden, empty, or too long."""
+    if not _SAFE.fullmatch(name) or len(name.encode()) > 200 or name.endswith((".", " ")):
+        raise ValueError(f"not a safe directory name: {name!r}")
+    return name
+
+
+def inside(folder: Path, path: Path) -> bool:
+    """Whether a file really lies in the folder: links are followed first."""
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def shown_path(path: Path) -> str:
+    """Relative to the current folder; absolute for a path outside of it."""
+    relative = relpath(path)
+    return str(path.absolute()) if Path(relative).parts[:1] == ("..",) else relative
+
+
+# Text of pages, tasks and files as people may see it: nothing in it steers a terminal.
+
+
+def visible(text: str) -> str:
+    """Lines as they are; control characters, and those that turn writing round, become blanks."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
+
+
+def printable(text: str) -> str:
+    """The same in one line."""
+    return " ".join(visible(text).split())
+
+
+# GitHub's workflow commands: `::error file=...,line=...::message`, which it shows beside the line.
+
+
+def workflow_command(name: str, message: str, properties: Mapping[str, object]) -> str:
+    """One line; what is empty is left out, and no text ends the command or begins another one."""
+    given = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items() if value)
+    return f"::{name} {given}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

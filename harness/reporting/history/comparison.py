@@ -1,0 +1,267 @@
+"""Two runs side by side: what is newly broken, mended, slower or flakier; and where that cannot be said yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from statistics import median
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.model.statistics import wilson
+from harness.reporting.history.record import Execution, RunRecord, TaskPoint
+
+# What is usual for the duration of a task, by the runs before.
+
+FEWEST = 5
+"""Of fewer runs nothing is said."""
+_SPREAD = 3.0
+"""So many standard deviations from the median are still usual."""
+_TO_DEVIATION = 1.4826
+"""Median absolute deviation -> standard deviation, where values are spread normally."""
+_SHARE, _LEAST = 0.1, 0.2
+"""A tenth of the median, and 0.2 s, are always usual: machines differ by more from day to day."""
+
+
+class Usual(BaseModel):
+    """The middle of the durations, and how far from it is no news (seconds)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    median: float
+    low: float
+    high: float
+    runs: int = Field(description="That this was learnt from.")
+
+
+def usual(seconds: Sequence[float]) -> Usual | None:
+    """Median +- three deviations, by the median absolute deviation, which one odd run does not move.
+
+    None for fewer than five durations.
+    """
+    if len(seconds) < FEWEST:
+        return None
+    middle = median(seconds)
+    deviation = _TO_DEVIATION * median(abs(each - middle) for each in seconds)
+    width = max(_SPREAD * deviation, _SHARE * middle, _LEAST)
+    return Usual(
+        median=round(middle, 3),
+        low=round(max(0.0, middle - width), 3),
+        high=round(middle + width, 3),
+        runs=len(seconds),
+    )
+
+
+# How often the executions of a task fail, and which tasks do now the one and now the other.
+
+_FLIPS = 3
+"""Passed, failed, passed is a defect that was mended; once more is chance."""
+
+
+class Rate(BaseModel):
+    """A share of executions, reruns included."""
+
+    model_config = ConfigDict(frozen=True)
+
+    failed: int
+    executions: int
+    interval: tuple[float, float] = Field(description="95 % (Wilson) of the share that fails.")
+
+    @property
+    def share(self) -> float:
+        return self.failed / self.executions
+
+
+class Flaky(BaseModel):
+    """A task that both passes and fails."""
+
+    model_config = ConfigDict(frozen=True)
+
+    nodeid: str
+    runs: int = Field(description="In which it passed or failed.")
+    rate: Rate
+    reruns_that_passed: int = Field(description="Runs in which it failed, and passed when it was run again.")
+    flips: int = Field(description="How often one run of it ended otherwise than the one before.")
+    last: str
+
+
+def rate_of(points: Sequence[TaskPoint]) -> Rate | None:
+    """Of all executions in these runs; None without any. Skipped ones, and those cut off from outside, say nothing."""
+    judged = [point for point in points if point.judged]
+    executions = sum(point.executions for point in judged)
+    failed = executions - sum(point.outcome == "passed" for point in judged)
+    interval = wilson(failed, executions)
+    if interval is None:
+        return None
+    return Rate(failed=failed, executions=executions, interval=(round(interval[0], 4), round(interval[1], 4)))
+
+
+def flaky_tasks(points: Mapping[str, Sequence[TaskPoint]]) -> tuple[Flaky, ...]:
+    """Those that passed after a rerun, or changed at least three times from run to run; the worst first."""
+    found = filter(None, (_flaky(nodeid, each) for nodeid, each in points.items()))
+    return tuple(sorted(found, key=lambda each: (-each.rate.interval[0], -each.flips, each.nodeid)))
+
+
+def passed_last(points: Mapping[str, Sequence[TaskPoint]]) -> frozenset[str]:
+    """Node ids of those that passed when something was said of them last."""
+    judged = {nodeid: [point for point in found if point.judged] for nodeid, found in points.items()}
+    return frozenset(nodeid for nodeid, found in judged.items() if found and found[-1].outcome == "passed")
+
+
+def _flaky(nodeid: str, points: Sequence[TaskPoint]) -> Flaky | None:
+    judged = [point for point in points if point.judged]
+    rate = rate_of(judged)
+    flips = sum((one.outcome == "passed") != (two.outcome == "passed") for one, two in pairwise(judged))
+    rescued = sum(point.outcome == "passed" and point.executions > 1 for point in judged)
+    if rate is None or not (rescued or flips >= _FLIPS):
+        return None
+    return Flaky(
+        nodeid=nodeid, runs=len(judged), rate=rate, reruns_that_passed=rescued, flips=flips, last=judged[-1].outcome
+    )
+
+
+Points = Mapping[str, Sequence[TaskPoint]]
+"""Node id -> what became of it in some runs, oldest first."""
+
+
+class _Of(BaseModel):
+    """Something said of a task."""
+
+    model_config = ConfigDict(frozen=True)
+
+    nodeid: str
+    task_id: str
+
+
+class Verdict(_Of):
+    """How a task ended in the new run, and how it had ended before."""
+
+    outcome: str = Field(description="In the new run: passed, failed, skipped, rerun.")
+    before: str = Field(description="Its outcome in the old run, or the last one before: passed, failed; new.")
+    code: str | None = None
+    message: str = ""
+
+
+class Timing(_Of):
+    """A task that took another time than the old run took."""
+
+    before: float
+    after: float
+    usual: Usual | None = Field(None, description="None: too few runs to say what is usual.")
+
+
+class Flakiness(_Of):
+    """A task whose executions fail at another rate than before."""
+
+    before: Rate
+    after: Rate
+    significant: bool = Field(description="The two intervals do not overlap.")
+
+
+class Comparison(BaseModel):
+    """What is different in the new run. The document of `harness history compare --json`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    old: str
+    new: str
+    why: str = Field("", description="Why the old one was chosen, where nobody named it and it is not the one before.")
+    newly_failing: tuple[Verdict, ...] = ()
+    fixed: tuple[Verdict, ...] = ()
+    still_failing: tuple[Verdict, ...] = ()
+    slower: tuple[Timing, ...] = ()
+    faster: tuple[Timing, ...] = ()
+    undecided: tuple[Timing, ...] = Field(
+        (), description="Another time, and too few runs to say whether that is usual."
+    )
+    flakier: tuple[Flakiness, ...] = ()
+    new_tasks: tuple[Verdict, ...] = Field((), description="Those that never ran before, however they ended.")
+    not_judged: tuple[Verdict, ...] = Field((), description="Cut off from outside: that says nothing about the task.")
+    not_run: tuple[str, ...] = Field((), description="Node ids of the old run only: removed, or not selected.")
+
+    @property
+    def different(self) -> bool:
+        """What failed then and fails now is no difference."""
+        told = self.model_dump(exclude={"old", "new", "why", "still_failing", "not_judged"})
+        return any(told.values())
+
+
+def compare(old: RunRecord, new: RunRecord, before: Points, after: Points) -> Comparison:
+    """`before`: the runs up to the old one, that included. `after`: those since, up to the new one."""
+    then = {each.nodeid: each for each in old.last}
+    now = {each.nodeid: each for each in new.last}
+    verdicts = [(_judged(each), _verdict(each, then, before)) for each in now.values()]
+    timings = list(_timings(then, now, before))
+    return Comparison(
+        old=old.run,
+        new=new.run,
+        newly_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before == "passed"),
+        fixed=tuple(v for outcome, v in verdicts if outcome == "passed" and v.before == "failed"),
+        still_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before == "failed"),
+        slower=tuple(sorted((t for t in timings if t.usual and t.after > t.before), key=_more, reverse=True)),
+        faster=tuple(sorted((t for t in timings if t.usual and t.after < t.before), key=_more)),
+        undecided=tuple(t for t in timings if t.usual is None),
+        flakier=tuple(sorted(_flakier(now.values(), before, after), key=lambda each: not each.significant)),
+        new_tasks=tuple(v for outcome, v in verdicts if v.before == "new" and (outcome or _unheard(v, then, before))),
+        not_judged=tuple(v for _, v in verdicts if not now[v.nodeid].judged and v.outcome != "skipped"),
+        not_run=tuple(nodeid for nodeid in then if nodeid not in now),
+    )
+
+
+def _more(timing: Timing) -> float:
+    return timing.after - timing.before
+
+
+def _judged(each: Execution | TaskPoint | None) -> str:
+    """A task whose rerun did not come about any more has failed; empty for one that was left out, or cut off."""
+    if each is None or not each.judged:
+        return ""
+    return "passed" if each.outcome == "passed" else "failed"
+
+
+def _unheard(each: Verdict, then: Mapping[str, Execution], before: Points) -> bool:
+    """Of a task that was skipped: no run had it before."""
+    return each.outcome == "skipped" and each.nodeid not in then and each.nodeid not in before
+
+
+def _verdict(each: Execution, then: Mapping[str, Execution], before: Points) -> Verdict:
+    """Of a task that was left out in the old run, its last outcome before that one."""
+    earlier = (_judged(point) for point in reversed(before.get(each.nodeid, ())))
+    known = _judged(then.get(each.nodeid)) or next(filter(None, earlier), "new")
+    code, message = (each.record.code, each.record.message) if each.record else (None, "")
+    return Verdict(
+        nodeid=each.nodeid,
+        task_id=each.task_id,
+        outcome=each.outcome,
+        before=known,
+        code=code,
+        message=message or each.reason,
+    )
+
+
+def _timings(then: Mapping[str, Execution], now: Mapping[str, Execution], before: Points) -> Iterator[Timing]:
+    """Only of tasks that passed in both: a failure takes as long as its patience."""
+    for nodeid, each in now.items():
+        old = then.get(nodeid)
+        if old is None or not (old.outcome == each.outcome == "passed"):
+            continue
+        found = usual([point.seconds for point in before.get(nodeid, ()) if point.outcome == "passed"])
+        if _left(old.seconds, each.seconds, found) if found else _notable(old.seconds, each.seconds):
+            yield Timing(nodeid=nodeid, task_id=each.task_id, before=old.seconds, after=each.seconds, usual=found)
+
+
+def _left(before: float, after: float, found: Usual) -> bool:
+    """The old run was as usual on that side, and the new one is not."""
+    return after > found.high >= before or after < found.low <= before
+
+
+def _notable(before: float, after: float) -> bool:
+    return abs(after - before) > max(1.0, 0.25 * before)
+
+
+def _flakier(executions: Iterable[Execution], before: Points, after: Points) -> Iterator[Flakiness]:
+    for each in executions:
+        old, new = rate_of(before.get(each.nodeid, ())), rate_of(after.get(each.nodeid, ()))
+        if old and new and new.share > old.share and new.failed < new.executions:
+            significant = new.interval[0] > old.interval[1]
+            yield Flakiness(nodeid=each.nodeid, task_id=each.task_id, before=old, after=new, significant=significant)

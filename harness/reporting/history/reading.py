@@ -1,0 +1,277 @@
+"""Reads runs out of the history: one as a value, the newest as a list, tasks over runs."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import datetime
+from pathlib import Path
+from typing import cast
+
+from harness.reporting.files import MANIFEST, read_json
+from harness.reporting.history.comparison import Comparison, compare
+from harness.reporting.history.file import HistoryError, place_of, reading
+from harness.reporting.history.record import Ending, Execution, Outcome, RunRecord, RunSummary, TaskPoint, counted
+from harness.reporting.history.rows import execution_of, happening_of, is_running, run_of
+from harness.reporting.history.writing import take_in
+from harness.spec.problems import did_you_mean
+
+# Where a task's files are now: they move when it runs again, and a history is read on other machines too.
+
+PREVIOUS = ".previous"
+
+
+def kept_place(artifacts: str, root: Path) -> str:
+    """As the history keeps it: relative to the project where it lies inside."""
+    place = Path(artifacts)
+    return place.relative_to(root).as_posix() if place.is_relative_to(root) else artifacts
+
+
+def found_again(each: Execution, root: Path, runs: tuple[str, ...]) -> Execution:
+    """With `artifacts` as a path below the folder that the history was read from, where they are now.
+
+    `runs`: the run, or those it was put together from. None: another run has taken their place and they were
+    dropped, or the path leads out of the folder.
+    """
+    record = each.record
+    if record is None or record.artifacts is None or Path(record.artifacts).is_absolute():
+        return each
+    place = root.absolute() / record.artifacts
+    if not place.resolve().is_relative_to(root.resolve()):
+        found = None
+    elif place.exists() or (place.parent / PREVIOUS).exists():
+        found = next((path for path in _places(place, each, runs) if path.exists()), None)
+    else:
+        found = place
+    return each.model_copy(update={"record": record.model_copy(update={"artifacts": found and str(found)})})
+
+
+def _places(place: Path, each: Execution, runs: tuple[str, ...]) -> Iterator[Path]:
+    """An execution that was followed by another one of the same run has left its place to it."""
+    previous = [place.parent / PREVIOUS / run / place.name for run in runs]
+    if each.outcome == "rerun":
+        numbered = f"{place.name}-{each.number}" if each.number > 1 else place.name
+        yield from (path.with_name(numbered) for path in previous)
+    if _written_by(place) in (*runs, None):
+        yield place
+    yield from previous
+
+
+def _written_by(place: Path) -> str | None:
+    """The run that the directory says it is of; None when it does not."""
+    try:
+        run = read_json(place / MANIFEST)["run"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return run if isinstance(run, str) else None
+
+
+# Which earlier run a run is compared with, when nobody says so: one that ran much of the same.
+
+LEAST = 0.5
+"""This share of the new run's tasks, an older one must have run to say something of it."""
+
+
+def chosen(root: Path, new: str) -> tuple[str, str]:
+    """The name of the older run, and in words why it is not simply the one before; empty when it is.
+
+    `new`: the id of a run. Raises HistoryError when none came before it.
+    """
+    tasks, earlier = overlaps(root, new)
+    if not earlier:
+        raise HistoryError(f"no run before {new} in the history yet: there is nothing to compare it with")
+    (before, common), *_ = earlier
+    if common >= LEAST * tasks:
+        return before, ""
+    ran = f"the run before ({before}) ran {common} of the {tasks} tasks"
+    found = next(((run, count) for run, count in earlier if count >= LEAST * tasks), None)
+    if found is None:
+        return before, f"compared with the run before, though {ran}: no earlier run has half of them"
+    return found[0], f"{ran}; this is the newest that has at least half of them: {found[1]}"
+
+
+# Two runs of a project, compared by what its history has of them and of the runs around.
+
+WINDOW = 30
+"""So many runs up to the old one say what is usual."""
+
+
+def compared(root: Path, old: str | None = None, new: str = "last") -> Comparison:
+    """Raises HistoryError for a run that there is not.
+
+    `old`: None for the run before the new one, or, when that ran other tasks, the newest that ran half of them.
+    """
+    two = load_run(root, new)
+    name, why = chosen(root, two.run) if old is None else (old, "")
+    one = load_run(root, name)
+    before = task_points(root, WINDOW, until=one.run)
+    known = {point.run for points in before.values() for point in points}
+    since = {
+        nodeid: tuple(point for point in points if point.run not in known and point.started > one.started)
+        for nodeid, points in task_points(root, WINDOW, until=two.run).items()
+    }
+    return compare(one, two, before, since).model_copy(update={"why": why})
+
+
+_NEWEST = "SELECT * FROM runs ORDER BY started DESC, run DESC LIMIT ?"
+_UNTIL = """SELECT runs.* FROM runs, (SELECT started, run FROM runs WHERE run = ?) AS one
+    WHERE (runs.started, runs.run) <= (one.started, one.run) ORDER BY runs.started DESC, runs.run DESC LIMIT ?"""
+_LAST = """SELECT e.*, (SELECT COUNT(*) FROM executions AS f WHERE f.run = e.run AND f.nodeid = e.nodeid) AS times,
+    COALESCE(failures.expected, 0) AS expected
+    FROM executions AS e LEFT JOIN failures ON failures.execution = e.id
+    WHERE e.id IN (SELECT MAX(id) FROM executions WHERE run = ? GROUP BY nodeid) ORDER BY e.id"""
+_WORK = """SELECT COALESCE(SUM(retries), 0) AS retries, COALESCE(SUM(recoveries), 0) AS recoveries,
+    COALESCE(SUM(recovered), 0) AS recovered FROM executions WHERE run = ?"""
+"""What was done, of all executions: a task that was run again did its retries all the same."""
+_PARTS = "SELECT document FROM executions JOIN documents ON execution = id WHERE run = ? ORDER BY id"
+_AROUND = "SELECT document FROM happenings WHERE run = ? ORDER BY position"
+_OVERLAPS = """SELECT runs.run, COUNT(DISTINCT e.nodeid) AS common
+    FROM (SELECT started, run FROM runs WHERE run = ?) AS one
+    JOIN runs ON (runs.started, runs.run) < (one.started, one.run)
+    LEFT JOIN executions AS e ON e.run = runs.run AND e.nodeid IN (SELECT nodeid FROM executions WHERE run = one.run)
+    GROUP BY runs.run ORDER BY runs.started DESC, runs.run DESC"""
+_TASKS = "SELECT COUNT(DISTINCT nodeid) AS tasks FROM executions WHERE run = ?"
+_BACK = re.compile(r"last(?:-([0-9]{1,6}))?")
+
+
+def load_run(root: Path, name: str = "last") -> RunRecord:
+    """One run of a project. Raises HistoryError when there is no history, or no such run.
+
+    `name`: `last`, `last-1` (the one before), its id, or the beginning of an id that no other run has.
+    """
+    with _reading(root) as database:
+        row = _row(database, name)
+        executions = (execution_of(each["document"]) for each in database.execute(_PARTS, (row["run"],)))
+        happenings = (happening_of(each["document"]) for each in database.execute(_AROUND, (row["run"],)))
+        run = run_of(row, executions, happenings)
+    runs = (run.run, *run.merged_from)
+    return run.model_copy(update={"executions": tuple(found_again(each, root, runs) for each in run.executions)})
+
+
+def recent_runs(root: Path, limit: int = 30) -> tuple[RunSummary, ...]:
+    """The newest first. Raises HistoryError."""
+    with _reading(root) as database:
+        return tuple(_summary(database, row) for row in database.execute(_NEWEST, (limit,)).fetchall())
+
+
+def task_points(root: Path, runs: int = 30, until: str | None = None) -> dict[str, tuple[TaskPoint, ...]]:
+    """Node id -> what became of it in the newest runs, oldest first. Raises HistoryError.
+
+    `until`: the id of a run; it and those before it, none that began later.
+    """
+    points: dict[str, list[TaskPoint]] = {}
+    with _reading(root) as database:
+        found = database.execute(_UNTIL, (until, runs)) if until else database.execute(_NEWEST, (runs,))
+        for row in reversed(found.fetchall()):
+            for each in database.execute(_LAST, (row["run"],)):
+                points.setdefault(each["nodeid"], []).append(_point(row, each))
+    return {nodeid: tuple(found) for nodeid, found in points.items()}
+
+
+def overlaps(root: Path, run: str) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """How many tasks a run (by its id) has, and how many of them each earlier run has, the newest first.
+
+    Raises HistoryError.
+    """
+    with _reading(root) as database:
+        tasks = int(database.execute(_TASKS, (run,)).fetchone()["tasks"])
+        return tasks, tuple((row["run"], row["common"]) for row in database.execute(_OVERLAPS, (run,)))
+
+
+def _reading(root: Path) -> AbstractContextManager[sqlite3.Connection]:
+    """With what runs could not write themselves."""
+    take_in(root)
+    return reading(place_of(root))
+
+
+def _row(database: sqlite3.Connection, name: str) -> sqlite3.Row:
+    if back := _BACK.fullmatch(name):
+        return _back(database, int(back[1] or 0))
+    known = [str(row["run"]) for row in database.execute("SELECT run FROM runs ORDER BY started DESC, run DESC")]
+    meant = [name] if name in known else [run for run in known if name and run.startswith(name)]
+    if len(meant) == 1:
+        return _one(database.execute("SELECT * FROM runs WHERE run = ?", (meant[0],)))
+    if meant:
+        raise HistoryError(f"{name!r} is the beginning of {len(meant)} runs ({_some(meant)}); write more of it")
+    hint = did_you_mean(name, known) or (f"there are: {_some(known)}" if known else "the history is empty")
+    raise HistoryError(f"no run {name!r} in the history; {hint}")
+
+
+def _back(database: sqlite3.Connection, number: int) -> sqlite3.Row:
+    rows = database.execute(_NEWEST, (number + 1,)).fetchall()
+    if len(rows) <= number:
+        name = f"last-{number}" if number else "last"
+        kept = f"only {len(rows)} run{'' if len(rows) == 1 else 's'}" if rows else "no run"
+        raise HistoryError(f"there is no run {name!r}: the history has {kept} yet")
+    return cast("sqlite3.Row", rows[-1])
+
+
+def _one(found: sqlite3.Cursor) -> sqlite3.Row:
+    row: sqlite3.Row | None = found.fetchone()
+    if row is None:
+        raise HistoryError("the run was dropped from the history a moment ago")
+    return row
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+
+
+def _summary(database: sqlite3.Connection, row: sqlite3.Row) -> RunSummary:
+    last = database.execute(_LAST, (row["run"],)).fetchall()
+    outcomes = Counter(counted(each["outcome"], each["code"]) for each in last)
+    passed, failed = outcomes["passed"], outcomes["failed"]
+    work = database.execute(_WORK, (row["run"],)).fetchone()
+    return RunSummary(
+        run=row["run"],
+        started=row["started"],
+        finished=row["finished"],
+        ending=cast("Ending", row["ending"]),
+        seconds=round(_seconds(row, _ends(database, row)), 3),
+        passed=passed,
+        expected=sum(each["outcome"] == "passed" and each["expected"] for each in last),
+        failed=failed,
+        not_judged=outcomes["not judged"],
+        skipped=outcomes["skipped"],
+        flaky=sum(each["outcome"] == "passed" and each["times"] > 1 for each in last),
+        healed=sum(each["healed"] for each in last),
+        retries=work["retries"],
+        commit=row["commit_id"],
+        branch=row["branch"],
+        failure_rate=round(failed / (passed + failed), 4) if passed + failed else None,
+        recovery_rate=round(work["recovered"] / work["recoveries"], 4) if work["recoveries"] else None,
+        note=row["note"],
+        running=is_running(row),
+    )
+
+
+def _ends(database: sqlite3.Connection, row: sqlite3.Row) -> Iterator[datetime]:
+    """When something of the run was seen last; of a finished one, its end."""
+    if row["finished"]:
+        yield datetime.fromisoformat(row["finished"])
+        return
+    last = database.execute("SELECT MAX(at) AS at FROM happenings WHERE run = ?", (row["run"],)).fetchone()["at"]
+    if last:
+        yield datetime.fromisoformat(last)
+
+
+def _seconds(row: sqlite3.Row, ends: Iterator[datetime]) -> float:
+    started = datetime.fromisoformat(row["started"])
+    return max((0.0, *((end - started).total_seconds() for end in ends)))
+
+
+def _point(run: sqlite3.Row, row: sqlite3.Row) -> TaskPoint:
+    outcome = "failed" if row["outcome"] == "rerun" else row["outcome"]
+    return TaskPoint(
+        run=run["run"],
+        started=run["started"],
+        outcome=cast("Outcome", outcome),
+        executions=row["times"],
+        seconds=row["seconds"],
+        healed=bool(row["healed"]),
+        retries=row["retries"],
+        code=row["code"] if outcome == "failed" else None,
+    )

@@ -1,0 +1,248 @@
+"""Values as rows of the history, and back."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
+
+from harness.reporting.history.file import HistoryError
+from harness.reporting.history.record import Execution, Happening, Process, RunRecord
+
+# What is written into the tables; all of it inside a transaction of the caller's.
+
+_RUN = "INSERT OR REPLACE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_EXECUTION = "INSERT INTO executions VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_BEFORE = "DELETE FROM executions WHERE run = ? AND nodeid = ? AND number = ?"
+_ATTEMPT = "INSERT INTO attempts VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_FAILURE = "INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?, ?)"
+_WARNING = "INSERT INTO warnings VALUES (?, ?, ?, ?, ?)"
+_HAPPENING = "INSERT INTO happenings VALUES (?, ?, ?, ?, ?, ?, ?)"
+_END = "UPDATE runs SET finished = ?, ending = ?, exit_status = ?, note = ?, document = ? WHERE run = ?"
+_OLD = "SELECT run FROM runs ORDER BY started DESC, run DESC LIMIT -1 OFFSET ?"
+_EMPTY = "DELETE FROM runs WHERE run = ? AND NOT EXISTS (SELECT 1 FROM executions WHERE executions.run = runs.run)"
+
+
+@contextmanager
+def transaction(database: sqlite3.Connection) -> Iterator[None]:
+    """All or nothing; waits for other writers before it begins, not in between."""
+    database.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        database.execute("COMMIT")
+    except BaseException:
+        if database.in_transaction:
+            with suppress(sqlite3.Error):
+                database.execute("ROLLBACK")
+        raise
+
+
+def insert_run(database: sqlite3.Connection, run: RunRecord, process: Process) -> None:
+    """Without its executions and happenings; in the place of one of the same name, and of all that it had."""
+    run = _without_parts(run)
+    finished, ending, status, note = _ending(run)
+    who = (process.pid, process.host, process.started)
+    facts: Row = (run.run, stamp(run.started), finished, ending, status, run.commit, run.branch, run.shard, note)
+    database.execute(_RUN, (*facts, *who, run_document(run)))
+
+
+def insert_execution(database: sqlite3.Connection, run: str, execution: Execution) -> None:
+    """With its attempts, warnings and failure."""
+    each = writable(execution)
+    key = database.execute(_EXECUTION, execution_row(run, each)).lastrowid or 0
+    database.execute("INSERT INTO documents VALUES (?, ?)", (key, packed(each)))
+    database.executemany(_ATTEMPT, attempt_rows(key, each))
+    database.executemany(_WARNING, warning_rows(key, each))
+    if failure := failure_row(key, each):
+        database.execute(_FAILURE, failure)
+
+
+def replace_execution(database: sqlite3.Connection, run: str, execution: Execution) -> None:
+    """The same, in the place of what was known of it before."""
+    database.execute(_BEFORE, (run, execution.nodeid, execution.number))
+    insert_execution(database, run, execution)
+
+
+def insert_happenings(database: sqlite3.Connection, run: str, happenings: Sequence[Happening]) -> None:
+    """In the place of those that it had."""
+    database.execute("DELETE FROM happenings WHERE run = ?", (run,))
+    rows = (happening_row(run, position, writable(each)) for position, each in enumerate(happenings))
+    database.executemany(_HAPPENING, rows)
+
+
+def end_run(database: sqlite3.Connection, run: RunRecord) -> None:
+    """What is known of it now, and what happened in it, in the place of what was there."""
+    insert_happenings(database, run.run, run.happenings)
+    run = _without_parts(run)
+    database.execute(_END, (*_ending(run), run_document(run), run.run))
+
+
+def add_run(database: sqlite3.Connection, run: RunRecord, process: Process) -> None:
+    """Whole, in one transaction; of one that is there already, what is known now is added, once.
+
+    One that no task ran in leaves nothing.
+    """
+    if _adds_nothing(database, run):
+        return
+    with transaction(database):
+        if database.execute("SELECT 1 FROM runs WHERE run = ?", (run.run,)).fetchone() is None:
+            insert_run(database, run, process)
+        for each in run.executions:
+            replace_execution(database, run.run, each)
+        end_run(database, run)
+        drop_empty(database, run.run)
+
+
+def _adds_nothing(database: sqlite3.Connection, run: RunRecord) -> bool:
+    """Whether it is there as it is, or is not there and has no tasks."""
+    there = database.execute("SELECT document FROM runs WHERE run = ?", (run.run,)).fetchone()
+    if there is None:
+        return not run.executions
+    return bool(there["document"] == run_document(_without_parts(run)))
+
+
+def prune(database: sqlite3.Connection, keep: int, but: str = "") -> tuple[str, ...]:
+    """Only the newest runs stay; the names of those that went. `but` stays, however old its clock makes it."""
+    old = tuple(name for row in database.execute(_OLD, (keep,)) if (name := str(row["run"])) != but)
+    database.executemany("DELETE FROM runs WHERE run = ?", [(run,) for run in old])
+    return old
+
+
+def drop_empty(database: sqlite3.Connection, run: str) -> None:
+    """A run that no task ran in."""
+    database.execute(_EMPTY, (run,))
+
+
+def _ending(run: RunRecord) -> tuple[str | None, str, int | None, str]:
+    return (stamp(run.finished), run.ending, run.exit_status, run.note)
+
+
+def _without_parts(run: RunRecord) -> RunRecord:
+    """They have rows of their own, and are many."""
+    return writable(run.model_copy(update={"executions": (), "happenings": ()}))
+
+
+Row = tuple[object, ...]
+Model = TypeVar("Model", bound=BaseModel)
+_REST = {"executions", "happenings", "running"}
+
+
+def stamp(at: datetime | None) -> str | None:
+    """In UTC and of one width, so that text sorts as time does."""
+    return at.astimezone(UTC).isoformat(timespec="microseconds") if at else None
+
+
+def writable(value: Model) -> Model:
+    """The value itself; one with half a character (a lone surrogate, which pages do produce) has `?` in its place."""
+    try:
+        value.model_dump_json()
+    except (PydanticSerializationError, UnicodeEncodeError):
+        text = json.dumps(value.model_dump(mode="json"), ensure_ascii=False, default=str)
+        return type(value).model_validate_json(text.encode("utf-8", "replace"))
+    return value
+
+
+def run_document(run: RunRecord) -> str:
+    return run.model_dump_json(exclude=_REST)
+
+
+def execution_row(run: str, each: Execution) -> Row:
+    record = each.record
+    recoveries = record.recoveries if record else ()
+    return (
+        run,
+        each.nodeid,
+        each.task_id,
+        each.number,
+        each.outcome,
+        each.worker,
+        stamp(each.began),
+        each.seconds,
+        record.final_state if record else None,
+        record.code if record else None,
+        each.healed,
+        record.retries if record else 0,
+        len(recoveries),
+        sum(worked for _, worked in recoveries),
+    )
+
+
+def packed(each: Execution) -> bytes:
+    return zlib.compress(each.model_dump_json().encode())
+
+
+def attempt_rows(execution: int, each: Execution) -> Iterator[Row]:
+    """A row for each attempt of each step, in order."""
+    lines = each.record.steps if each.record else ()
+    tries = ((line, number, found) for line in lines for number, found in enumerate(line.attempts, 1))
+    for position, (line, number, found) in enumerate(tries):
+        yield (
+            execution,
+            position,
+            line.index,
+            line.act,
+            number,
+            found.t,
+            found.seconds,
+            found.passed,
+            found.code,
+        )
+
+
+def failure_row(execution: int, each: Execution) -> Row | None:
+    """None for an execution that has not failed; a failure that the task declares is one too."""
+    record = each.record
+    if record is None:
+        return (execution, None, None, None, None, False, each.reason) if each.outcome == "failed" else None
+    if record.code is None and each.outcome != "failed":
+        return None
+    return (
+        execution,
+        record.code,
+        record.error_type,
+        record.family,
+        record.step_index,
+        record.expected,
+        record.message or each.reason,
+    )
+
+
+def warning_rows(execution: int, each: Execution) -> Iterator[Row]:
+    for position, warning in enumerate(each.record.warnings if each.record else ()):
+        step = warning.get("step_index")
+        kind, message = str(warning.get("type", "")), str(warning.get("message", ""))
+        yield (execution, position, kind, step if isinstance(step, int) else None, message)
+
+
+def happening_row(run: str, position: int, each: Happening) -> Row:
+    return (run, position, stamp(each.at), each.type, each.level, each.task_id, each.model_dump_json())
+
+
+def run_of(row: sqlite3.Row, executions: Iterator[Execution], happenings: Iterator[Happening]) -> RunRecord:
+    """The whole value. Raises HistoryError for a document that this version cannot read."""
+    try:
+        run = RunRecord.model_validate_json(row["document"])
+        parts = {"executions": tuple(executions), "happenings": tuple(happenings)}
+        return run.model_copy(update={**parts, "running": is_running(row)})
+    except (ValidationError, zlib.error) as error:
+        raise HistoryError(f"run {row['run']}: what the history has of it cannot be read: {error}") from error
+
+
+def is_running(row: sqlite3.Row) -> bool:
+    """Whether it still goes on, as far as this machine can tell."""
+    return row["ending"] == "unfinished" and Process.of_row(row).alive
+
+
+def execution_of(document: bytes) -> Execution:
+    return Execution.model_validate_json(zlib.decompress(document))
+
+
+def happening_of(document: str) -> Happening:
+    return Happening.model_validate_json(document)

@@ -1,0 +1,391 @@
+"""Redacts what requests and responses carry: JSON, forms, HTML, plain text."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import json
+import mimetypes
+import re
+import zipfile
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path, PurePosixPath
+from urllib.parse import parse_qsl
+
+from harness.model.ports import Json
+from harness.reporting.redaction import HEADERS, MARK, Redactor, is_secret_name, redact_packed
+
+_PAIR = re.compile(r"(?P<lead>^|&)(?P<name>[^=&\s]+)=(?P<value>[^&\s]*)")
+_FORM = re.compile(r"[^=&\s{}<>]+=[^&\s]*(?:&[^=&\s{}<>]+=[^&\s]*)*\s*")
+_PART = re.compile(r'(?P<head>\bname="(?P<name>[^"]*)"[^\r\n]*\r?\n(?:[^\r\n]+\r?\n)*\r?\n)(?P<value>[^\r\n]+)')
+_INPUT = re.compile(r"""<input\b(?:[^>"']|"[^"]*"|'[^']*')*>""", re.IGNORECASE)
+_PASSWORD = re.compile(r"""\btype\s*=\s*["']?password\b""", re.IGNORECASE)
+_VALUE = re.compile(r"""(\svalue\s*=\s*)("[^"]+"|'[^']+'|[^\s"'>]+)""", re.IGNORECASE)
+
+
+def redact_body(text: str, mime: str, redactor: Redactor) -> str:
+    """A body by its type; where the type does not say, by its look."""
+    kind = mime.partition(";")[0].strip().lower()
+    if "json" in kind or text.lstrip()[:1] in ("{", "["):
+        masked = _json(text)
+    elif "urlencoded" in kind or _FORM.fullmatch(text):
+        masked = _PAIR.sub(lambda found: found["lead"] + _masked_pair(found), text)
+    elif kind.startswith("multipart/"):
+        masked = _PART.sub(lambda found: found["head"] + MARK if is_secret_name(found["name"]) else found.group(), text)
+    else:
+        masked = _INPUT.sub(_masked_input, text)
+    return redactor.text(masked)
+
+
+def redact_base64(text: str, mime: str, redactor: Redactor) -> str:
+    """A base64 body, decoded when it is text."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return redactor.text(text)
+    return base64.b64encode(redact_bytes(data, mime, redactor)).decode()
+
+
+def redact_bytes(data: bytes, mime: str, redactor: Redactor) -> bytes:
+    """A body as it is on disk; what is packed is unpacked."""
+
+    def plain(found: bytes) -> bytes:
+        try:
+            return redact_body(found.decode(), mime if found is data else "", redactor).encode()
+        except UnicodeDecodeError:
+            return redactor.data(found)
+
+    return redact_packed(data, plain)
+
+
+def mask_named(value: Json) -> Json:
+    """A JSON document whose values under secret names are gone; an empty text tells no secret, and stays."""
+    if isinstance(value, dict):
+        return {
+            key: MARK
+            if is_secret_name(key) and isinstance(item, str | int | float) and item != ""
+            else mask_named(item)
+            for key, item in value.items()
+        }
+    return [mask_named(item) for item in value] if isinstance(value, list) else value
+
+
+def _json(text: str) -> str:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    masked = mask_named(document)
+    return text if masked == document else json.dumps(masked, ensure_ascii=False)
+
+
+def _masked_pair(found: re.Match[str]) -> str:
+    secret = is_secret_name(found["name"]) and found["value"]
+    return f"{found['name']}={MARK if secret else found['value']}"
+
+
+def _masked_input(found: re.Match[str]) -> str:
+    tag = found.group()
+    return _VALUE.sub(rf'\1"{MARK}"', tag) if _PASSWORD.search(tag) else tag
+
+
+# Redacts a HAR.
+
+
+def redact_har(har: Json, redactor: Redactor) -> Json:
+    """The document without secrets. ValueError when it is no HAR."""
+    try:
+        entries = [redact_entry(entry, redactor) for entry in har["log"]["entries"]]
+        rest = redactor.strings({key: value for key, value in har["log"].items() if key != "entries"})
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"not a HAR: {error!r}") from error
+    return {"log": {**rest, "entries": entries}}
+
+
+def redact_entry(entry: Json, redactor: Redactor) -> Json:
+    """One request with its response; also the form in which Playwright's traces keep them."""
+    masked = dict(entry)
+    for side in ("request", "response"):
+        if isinstance(entry.get(side), dict):
+            masked[side] = _message(entry[side], redactor)
+    if "_webSocketMessages" in entry:
+        frames = entry["_webSocketMessages"]
+        masked["_webSocketMessages"] = [
+            {**frame, "data": redact_body(str(frame.get("data", "")), "", redactor)} for frame in frames
+        ]
+    bodies = {"request", "response", "_webSocketMessages"}
+    return {key: value if key in bodies else redactor.strings(value) for key, value in masked.items()}
+
+
+def _message(message: Json, redactor: Redactor) -> Json:
+    masked = dict(message)
+    masked["headers"] = [_header(header, redactor) for header in message.get("headers", ())]
+    masked["cookies"] = [{**cookie, "value": MARK} for cookie in message.get("cookies", ())]
+    for key in ("url", "redirectURL"):
+        if key in message:
+            masked[key] = redactor.text(str(message[key]))
+    if "queryString" in message:
+        url = str(masked.get("url", "")).partition("#")[0]
+        masked["queryString"] = _pairs(message["queryString"], url, url.partition("?")[2], redactor)
+    for key in ("postData", "content"):
+        if isinstance(message.get(key), dict):
+            masked[key] = _body(message[key], redactor)
+    treated = {"headers", "cookies", "url", "redirectURL", "queryString", "postData", "content"}
+    return {key: value if key in treated else redactor.strings(value) for key, value in masked.items()}
+
+
+def _header(header: Json, redactor: Redactor) -> Json:
+    name, value = str(header.get("name", "")), str(header.get("value", ""))
+    secret = name.lower() in HEADERS or is_secret_name(name)
+    return {**header, "name": redactor.text(name), "value": MARK if secret else redactor.text(value)}
+
+
+def _pairs(pairs: Json, redacted: str, form: str, redactor: Redactor) -> Json:
+    """The pairs of an address or a body; they are read anew from its redacted `form` when a secret was in there.
+
+    A `&`, `=` or `+` of the secret has split it into pieces, which do not show where they come from.
+    """
+    if MARK in redacted:
+        found = parse_qsl(form, keep_blank_values=True)
+        pairs = [{"name": name, "value": value} for name, value in found]
+    return [_pair(pair, redactor) for pair in pairs]
+
+
+def _pair(pair: Json, redactor: Redactor) -> Json:
+    if is_secret_name(str(pair.get("name", ""))) and pair.get("value"):
+        return {**redactor.strings(pair), "value": MARK}
+    return redactor.strings(pair)
+
+
+def _body(body: Json, redactor: Redactor) -> Json:
+    mime = str(body.get("mimeType", ""))
+    masked = dict(body)
+    if isinstance(text := body.get("text"), str):
+        change = redact_base64 if body.get("encoding") == "base64" else redact_body
+        masked["text"] = change(text, mime, redactor)
+    if "params" in body:
+        form = str(masked.get("text", ""))
+        masked["params"] = _pairs(body["params"], form, form, redactor)
+    treated = {"text", "params"}
+    return {key: value if key in treated else redactor.strings(value) for key, value in masked.items()}
+
+
+# Makes a DOM snapshot inert: opening the file runs nothing, loads nothing, sends nothing; text and layout stay.
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'"
+"""The second wall: what the rewriting might miss, the browser refuses."""
+
+_HEAD = f'<!DOCTYPE html>\n<meta charset="utf-8"><meta http-equiv="Content-Security-Policy" content="{POLICY}">'
+_BEGINNING = _HEAD.encode()
+_DROPPED = frozenset((
+    "script", "noscript", "base", "meta", "link", "object", "embed", "applet", "portal", "fencedframe", "frame",
+    "frameset", "noframes", "noembed", "xmp", "plaintext", "animate", "animatemotion", "animatetransform", "set",
+    "handler", "listener", "param",
+))  # fmt: skip
+_WITH_CONTENT = frozenset({"script", "noscript", "object", "applet", "noframes", "noembed"})
+_LOADS = frozenset((
+    "src", "srcset", "href", "action", "formaction", "data", "poster", "background", "longdesc", "manifest", "ping",
+    "xlink:href", "srcdoc", "imagesrcset", "code", "codebase", "archive", "classid", "profile", "lowsrc", "dynsrc",
+    "cite",
+))  # fmt: skip
+_GONE = frozenset({"autofocus", "autoplay", "nonce", "integrity", "http-equiv", "shadowrootmode"})
+_VOID = frozenset(("area", "br", "col", "hr", "img", "input", "source", "track", "wbr"))
+_NAME = re.compile(r"[a-z][a-z0-9:_.-]*")
+_ATTRIBUTE = re.compile(r"[^\s\"'<>/=\x00]+")
+_SCRIPT_URL = re.compile(r"(?:javascript|vbscript|livescript)\s*:", re.IGNORECASE)
+_BLANK = re.compile(r"[\x00-\x20\x7f-\xa0]+")
+_CSS_URL = re.compile(r"url\(\s*(?![\"']?\s*(?:data:image/|#))(?:\"[^\"]*\"|'[^']*'|[^)]*)\s*\)", re.IGNORECASE)
+_CSS_IMPORT = re.compile(r"@import\b[^;]*;?", re.IGNORECASE)
+
+Attributes = list[tuple[str, str | None]]
+
+
+def inert(document: str) -> str:
+    """The same page, dead. Values of password fields are redacted."""
+    parser = _Rewriter()
+    parser.feed(document)
+    parser.close()
+    return f"{_HEAD}{''.join(parser.out)}"
+
+
+def is_inert(file: Path) -> bool:
+    """Whether its first words are those of `inert`, so that the browser refuses what follows. OSError."""
+    with file.open("rb") as stream:
+        return stream.read(len(_BEGINNING)) == _BEGINNING
+
+
+class _Rewriter(HTMLParser):
+    """Writes every tag anew: each `<` in the result belongs to a tag that was allowed here."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.out: list[str] = []
+        self._skipped: list[str] = []
+        self._style = False
+
+    def handle_starttag(self, tag: str, attrs: Attributes) -> None:
+        if self._skipped:
+            if tag == self._skipped[-1] and tag in _WITH_CONTENT:
+                self._skipped.append(tag)
+        elif tag in _WITH_CONTENT:
+            self._skipped.append(tag)
+        elif tag not in _DROPPED and _NAME.fullmatch(tag):
+            self._style = tag == "style"
+            self.out.append(f"<{tag}{''.join(_attributes(tag, attrs))}>")
+
+    def handle_startendtag(self, tag: str, attrs: Attributes) -> None:
+        """`<script/>` opens a script in HTML, `<path/>` is whole in SVG: closed explicitly, both are harmless."""
+        if tag not in _DROPPED:
+            self.handle_starttag(tag, attrs)
+            if tag not in _VOID:
+                self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self._skipped:
+            if tag == self._skipped[-1]:
+                self._skipped.pop()
+        elif tag not in _DROPPED and _NAME.fullmatch(tag):
+            self._style = False
+            self.out.append(f"</{tag}>")
+
+    def handle_data(self, data: str) -> None:
+        if not self._skipped:
+            self.out.append(_css(data) if self._style else html.escape(data, quote=False))
+
+
+def _attributes(tag: str, attrs: Attributes) -> list[str]:
+    password = tag == "input" and any(n == "type" and (v or "").strip().lower() == "password" for n, v in attrs)
+    written = []
+    for name, value in attrs:
+        if name.startswith("on") or name in _GONE or not _ATTRIBUTE.fullmatch(name):
+            continue
+        if _SCRIPT_URL.search(_BLANK.sub("", value or "")):
+            continue
+        written.append(_attribute(tag, name, MARK if password and name == "value" and value else value))
+    return written
+
+
+def _attribute(tag: str, name: str, value: str | None) -> str:
+    if value is None:
+        return f" {name}"
+    if name == "style":
+        value = _css(value)
+    elif name in _LOADS and not _harmless(name, value):
+        stand_in = ' href="#"' if tag in ("a", "area") and name == "href" else ""
+        return f'{stand_in} data-inert-{name.replace(":", "-")}="{html.escape(value)}"'
+    return f' {name}="{html.escape(value)}"'
+
+
+def _harmless(name: str, value: str) -> bool:
+    """An image that is part of the document, or a place in it."""
+    value = value.strip().lower()
+    return (name in ("src", "poster") and value.startswith("data:image/")) or (
+        name in ("href", "xlink:href") and value.startswith("#")
+    )
+
+
+def _css(text: str) -> str:
+    """Style rules without anything to load; `<` is spelt so that no parser takes it for a tag."""
+    return _CSS_IMPORT.sub("", _CSS_URL.sub("url()", text)).replace("<", r"\3c ")
+
+
+# Rewrites a Playwright trace.zip without secrets; entry names stay, so that the trace viewer still opens it.
+
+_LINES = (".trace", ".network")
+_FILL = re.compile(r'(\b(?:fill|type|press_sequentially|pressSequentially)\()".+"(\))', re.DOTALL)
+_WORTH_SEARCHING = 6
+"""A typed password of this length is looked for everywhere; a shorter one only where it was typed."""
+
+
+def redact_trace(source: Path, target: Path, redactor: Redactor) -> None:
+    """Raises zipfile.BadZipFile, zlib.error, OSError or ValueError when the trace cannot be read."""
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as new:
+        typed = {value for name in old.namelist() if name.endswith(".trace") for value in _typed(old.read(name))}
+        redactor = redactor.plus(value for value in typed if len(value) >= _WORTH_SEARCHING)
+        for info in old.infolist():
+            if not info.is_dir():
+                new.writestr(info.filename, _entry(info.filename, old.read(info), redactor))
+
+
+def _entry(name: str, data: bytes, redactor: Redactor) -> bytes:
+    if name.endswith(_LINES):
+        return "".join(_lines(data, redactor)).encode()
+    mime = mimetypes.guess_type(PurePosixPath(name).name)[0] or ""
+    if name.startswith("screencast/"):  # pictures that the browser took: pixels, which may show anything
+        return data
+    return redact_bytes(data, mime, redactor)
+
+
+def _events(data: bytes) -> Iterator[Json]:
+    for line in data.decode().split("\n"):
+        if line.strip():
+            yield json.loads(line)
+
+
+def _lines(data: bytes, redactor: Redactor) -> Iterator[str]:
+    secret_calls: set[str] = set()
+    addresses = redactor.for_addresses()
+    for event in _events(data):
+        if event.get("type") == "before" and _fills_secret(event):
+            secret_calls.add(event["callId"])
+        masked = redactor.strings(_event(event, secret_calls, addresses))
+        yield json.dumps(masked, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+def _event(event: Json, secret_calls: set[str], addresses: Redactor) -> Json:
+    match event.get("type"):
+        case "resource-snapshot":
+            return {**event, "snapshot": redact_entry(event["snapshot"], addresses)}
+        case "frame-snapshot":
+            return {**event, "snapshot": {**event["snapshot"], "html": _tree(event["snapshot"].get("html"))}}
+        case "before" if event["callId"] in secret_calls:
+            params = {key: MARK if key in ("value", "text") and item else item for key, item in event["params"].items()}
+            return {**event, "params": params}
+        case "log" if event.get("callId") in secret_calls:
+            return {**event, "message": _FILL.sub(rf'\1"{MARK}"\2', str(event.get("message", "")))}
+        case "before" | "context-options":
+            return mask_named(event)
+        case _:
+            return event
+
+
+def _fills_secret(event: Json) -> bool:
+    params = event.get("params") or {}
+    return event.get("method") in ("fill", "type") and is_secret_name(str(params.get("selector", "")))
+
+
+def _tree(node: Json) -> Json:
+    """A DOM snapshot (`[name, attributes, ...children]`) without what password fields hold; an empty one stays so."""
+    if not isinstance(node, list):
+        return node
+    if _is_password(node):
+        values = ("value", "__playwright_value_")
+        hidden = {key: MARK if key in values and item else item for key, item in node[1].items()}
+        return [node[0], hidden, *node[2:]]
+    return [_tree(item) for item in node]
+
+
+def _is_password(node: list[Json]) -> bool:
+    return (
+        len(node) > 1 and node[0] == "INPUT" and isinstance(node[1], dict)
+        and str(node[1].get("type", "")).lower() == "password"
+    )  # fmt: skip
+
+
+def _typed(data: bytes) -> Iterator[str]:
+    """What was typed into password fields, as the actions and the snapshots have it."""
+    for event in _events(data):
+        if event.get("type") == "before" and _fills_secret(event):
+            yield from (str(event["params"][key]) for key in ("value", "text") if key in event["params"])
+        elif event.get("type") == "frame-snapshot":
+            yield from _passwords(event["snapshot"].get("html"))
+
+
+def _passwords(node: Json) -> Iterator[str]:
+    if isinstance(node, list):
+        if _is_password(node):
+            yield from (str(node[1][key]) for key in ("value", "__playwright_value_") if node[1].get(key))
+        for item in node:
+            yield from _passwords(item)

@@ -1,0 +1,19 @@
+"""One stream of what resilience did: engine and policies feed it, sinks read it (003 6 and 8.3, 004 4.7 and 4.8).
+
+A run of pytest writes a line for each record to `.harness/events/<run>.jsonl`; `.harness/events.jsonl` is a link to the
+file of the run that began last, and those of the last five runs stay:
+
+    {"at": "2025-11-16T09:00:00.123456+00:00", "level": "WARNING", "type": "retry", "run": "...", "worker": "gw0",
+     "task_id": "T-1", "step": 0, "faulted": false, "name": "open http://shop.local/", "attempt": 1, "retries": 3,
+     "delay": 1.0, "error": "connection refused", "category": "network"}
+
+`worker` is empty outside of pytest-xdist, `task_id` for what belongs to no task, `step` null for what no step of a task
+did. `type` is one of those of `harness.resilience.events`, or `task` (a task is over), `step` (only under
+`log_profile = "debug"`), `threshold` (a metric changed its level).
+"""
+
+from harness.reporting.telemetry.metrics import Tally
+from harness.reporting.telemetry.record import Record, StepDone, TaskDone
+from harness.reporting.telemetry.stream import Sink, Telemetry, in_task, of_all_tasks
+
+__all__ = ["Record", "Sink", "StepDone", "Tally", "TaskDone", "Telemetry", "in_task", "of_all_tasks"]

@@ -1,0 +1,130 @@
+"""`.harness/metrics.prom`: the figures of a run in the text format of Prometheus.
+
+Imported only where `telemetry.prometheus = true` asks for it: prometheus_client is an extra. Its global registry stays
+untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime, timedelta
+
+from opentelemetry import trace
+from opentelemetry.trace import ProxyTracerProvider, Span, Status, StatusCode, Tracer, set_span_in_context
+from opentelemetry.util.types import AttributeValue
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from harness.model.events import AttemptEnded, Event, TaskEnded, TaskStarted
+from harness.model.plan import Plan
+from harness.model.record import TaskResult
+from harness.recovery.failure import Failure
+from harness.reporting.telemetry.metrics import Tally
+from harness.reporting.telemetry.record import Record
+from harness.reporting.telemetry.stream import Redactor
+
+_LEVELS = {"ok": 0, "warning": 1, "critical": 2}
+
+
+def exposition(tally: Tally, final_states: Mapping[str, int]) -> str:
+    """`final_states`: final state -> number of tasks."""
+    registry, metrics = CollectorRegistry(), tally.metrics
+    counts = {
+        "attempts": ("Attempts at steps and calls.", metrics.total_attempts),
+        "circuit_opens": ("Changes of a circuit to open.", metrics.circuit_opens),
+        "fallbacks": ("Fallbacks used.", metrics.fallbacks_used),
+        "recoveries": ("Calls that succeeded after they had failed.", metrics.recoveries),
+        "recovery_seconds": ("From first failure to success, of all recoveries.", metrics.recovery_seconds),
+    }
+    for name, (text, count) in counts.items():
+        Counter(f"taskspec_{name}", text, registry=registry).inc(count)
+    retries = Counter("taskspec_retries", "Retries by outcome.", ["outcome"], registry=registry)
+    retries.labels("worked").inc(metrics.successful_retries)
+    retries.labels("failed").inc(metrics.failed_retries)
+    tasks = Counter("taskspec_tasks", "Tasks by final state.", ["final_state"], registry=registry)
+    for state, count in final_states.items():
+        tasks.labels(state).inc(count)
+    _thresholds(tally, registry)
+    return generate_latest(registry).decode()
+
+
+def _thresholds(tally: Tally, registry: CollectorRegistry) -> None:
+    """The most alarming readings of the run."""
+    values = Gauge("taskspec_threshold_value", "Highest share or rate per minute.", ["metric"], registry=registry)
+    levels = Gauge("taskspec_threshold_level", "0 ok, 1 warning, 2 critical.", ["metric"], registry=registry)
+    for reading in tally.readings:
+        values.labels(reading.metric).set(reading.value)
+        levels.labels(reading.metric).set(_LEVELS[reading.level])
+
+
+# OpenTelemetry: a task is a span, each attempt at a step one below it, events of resilience are its events.
+
+PREFIX = "taskspec."
+
+
+def no_provider() -> bool:
+    """Whether nobody has said where spans go."""
+    return isinstance(trace.get_tracer_provider(), ProxyTracerProvider)
+
+
+class Spans:
+    """A listener for what the engine says, and with `tell` a sink for records."""
+
+    name = "OpenTelemetry"
+
+    def __init__(self, run: str, tracer: Tracer | None = None) -> None:
+        self._run = run
+        self._tracer = tracer or trace.get_tracer("harness")
+        self._open: dict[str, tuple[str, Span]] = {}
+        """Key of a task that runs -> its id and span."""
+
+    def __call__(self, event: Event, redactor: Redactor) -> None:
+        match event:
+            case TaskStarted(plan=plan, at=at):
+                self._open[plan.key] = plan.task_id, self._begin(plan, at, redactor)
+            case AttemptEnded(plan=plan) if plan.key in self._open:
+                self._attempt(self._open[plan.key][1], event, redactor)
+            case TaskEnded(plan=plan, result=result, at=at) if plan.key in self._open:
+                _end(self._open.pop(plan.key)[1], result, at, redactor)
+
+    def tell(self, record: Record) -> None:
+        """An event of the task it belongs to; one that belongs to none, of all that run."""
+        for task_id, span in self._open.values():
+            if record.task_id in ("", task_id):
+                values = {name: _value(value) for name, value in asdict(record.event).items() if value is not None}
+                span.add_event(record.event.type, values, _nanoseconds(record.at))
+
+    def _begin(self, plan: Plan, at: datetime, redactor: Redactor) -> Span:
+        values = {"task_id": plan.task_id, "run": self._run, "source": plan.source, "agent": plan.agent or ""}
+        attributes = {PREFIX + name: redactor.text(value) for name, value in values.items() if value}
+        return self._tracer.start_span(redactor.text(plan.task_id), start_time=_nanoseconds(at), attributes=attributes)
+
+    def _attempt(self, parent: Span, event: AttemptEnded, redactor: Redactor) -> None:
+        attempt = event.attempt
+        span = self._tracer.start_span(
+            redactor.text(attempt.step.describe()),
+            set_span_in_context(parent),
+            attributes={PREFIX + "step": event.index, PREFIX + "act": attempt.step.act},
+            start_time=_nanoseconds(attempt.started),
+        )
+        if isinstance(attempt.outcome, Failure):
+            span.set_attribute(PREFIX + "code", attempt.outcome.code)
+            span.set_status(Status(StatusCode.ERROR, redactor.text(attempt.outcome.message)))
+        span.end(_nanoseconds(attempt.started + timedelta(seconds=attempt.seconds)))
+
+
+def _end(span: Span, result: TaskResult, at: datetime, redactor: Redactor) -> None:
+    span.set_attribute(PREFIX + "final_state", "skipped" if result.skipped else result.final_state)
+    if result.failure is not None:
+        span.set_attribute(PREFIX + "code", result.failure.code)
+        span.set_status(Status(StatusCode.ERROR, redactor.text(result.failure.message)))
+    span.end(_nanoseconds(at))
+
+
+def _value(value: object) -> AttributeValue:
+    return value if isinstance(value, str | bool | int | float) else str(value)
+
+
+def _nanoseconds(moment: datetime) -> int:
+    """Since 1970; in whole microseconds, which is what a datetime knows."""
+    return round(moment.timestamp() * 1_000_000) * 1000

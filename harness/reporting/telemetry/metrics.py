@@ -1,0 +1,207 @@
+"""How often resilience was needed, and how often it helped (specs/004 4.8), counted from its events."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, astuple, dataclass
+from datetime import datetime
+from typing import Any
+
+from harness.reporting.telemetry.record import Record, StepDone, TaskDone, describe
+from harness.resilience.events import (
+    CircuitChanged,
+    FellBack,
+    GaveUp,
+    InvariantBroken,
+    Recovered,
+    ResilienceEvent,
+    Retrying,
+)
+from harness.resilience.thresholds import Reading, ThresholdCrossed, Thresholds
+
+# The figures of a run, out of the records of all its processes (004 4.8, 001's thresholds).
+
+
+class Tally:
+    """A sink. Its time is that of the records, so that the same records give the same figures, live or read again."""
+
+    name = "metrics"
+
+    def __init__(self, tell: Callable[[ThresholdCrossed], None] = lambda _crossed: None) -> None:
+        """`tell` is told when a metric changes its level."""
+        self._meter = Meter()
+        self._now = 0.0
+        self._thresholds = Thresholds(lambda: self._now, tell)
+        self._broken: Counter[str] = Counter()
+        """What was told of states that exclude each other, in words -> how often."""
+
+    def __call__(self, record: Record) -> None:
+        self.look(record.at)
+        match record.event:
+            case TaskDone() as done:
+                self._meter.add(_of_a_task(done))
+                counted = 0 if done.expected or record.faulted else done.failures
+                self._thresholds.attempted(done.attempts, counted)
+            case ThresholdCrossed() | StepDone():
+                return
+            case InvariantBroken() as broken:
+                self._broken[describe(broken)] += 1
+            case event:
+                if record.step is None or isinstance(event, CircuitChanged):
+                    # What the steps of a task did is counted once, at its end.
+                    self._meter.count(event, record.task_id)
+                if not record.faulted:
+                    self._thresholds.count(event)
+
+    def look(self, at: datetime) -> None:
+        """Time goes on: what has left its window no longer counts. A time before the last one is that one."""
+        self._now = max(self._now, at.timestamp())
+        self._thresholds.look()
+
+    @property
+    def metrics(self) -> ResilienceMetrics:
+        return self._meter.metrics
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """Of each metric the most alarming one of the run."""
+        return self._thresholds.worst
+
+    def as_json(self) -> dict[str, Any]:
+        """The parts `resilience` and `thresholds` of metrics.json."""
+        now = {reading.metric: reading for reading in self._thresholds.look()}
+        return {
+            "resilience": self.metrics.as_json(),
+            "thresholds": {
+                worst.metric: {**_shown(worst), "at_the_end": _shown(now[worst.metric])} for worst in self.readings
+            },
+        }
+
+    def lines(self) -> list[str]:
+        """For the summary of a run: what resilience did, if it was needed, and which thresholds were passed."""
+        metrics = self.metrics
+        parts = [
+            f"{_number(metrics.retries, 'retry', 'retries')} ({metrics.successful_retries} worked)"
+            * (metrics.retries > 0),
+            f"circuit opened {_times(metrics.circuit_opens)}" * (metrics.circuit_opens > 0),
+            _number(metrics.fallbacks_used, "fallback", "fallbacks") * (metrics.fallbacks_used > 0),
+        ]
+        average = metrics.avg_recovery_time
+        parts.append("" if average is None else f"recovered in {average:.1f} s on average")
+        said = ", ".join(filter(None, parts))
+        alarms = [f"threshold: {each.shown}" for each in self.readings if each.level != "ok"]
+        alarms += [text if count == 1 else f"{text}, {_times(count)}" for text, count in self._broken.items()]
+        return [f"resilience: {said}", *alarms] if said else alarms
+
+
+def _of_a_task(done: TaskDone) -> ResilienceMetrics:
+    """Of a task that was left out nothing counts but its attempts: no report shows more of it."""
+    if done.final_state == "skipped":
+        return ResilienceMetrics(total_attempts=done.attempts)
+    return ResilienceMetrics(
+        total_attempts=done.attempts,
+        successful_retries=done.successful_retries,
+        failed_retries=done.retries - done.successful_retries,
+        fallbacks_used=done.fallbacks,
+        recoveries=done.recovered,
+        recovery_seconds=done.recovery_seconds,
+    )
+
+
+def _shown(reading: Reading) -> dict[str, Any]:
+    document = asdict(reading)
+    del document["metric"]
+    return {**document, "value": round(reading.value, 4)}
+
+
+def _number(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"
+
+
+def _times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+@dataclass(frozen=True, slots=True)
+class ResilienceMetrics:
+    """Counts; those of several processes add up. A retry counts when its outcome is known."""
+
+    total_attempts: int = 0
+    successful_retries: int = 0
+    failed_retries: int = 0
+    circuit_opens: int = 0
+    """Also of a circuit that opened again after a bad probe."""
+    fallbacks_used: int = 0
+    recoveries: int = 0
+    """Calls that succeeded after they had failed, by a retry or by a fallback."""
+    recovery_seconds: float = 0.0
+    """From first failure to success, of all recoveries together."""
+
+    @property
+    def avg_recovery_time(self) -> float | None:
+        """Seconds; None when nothing had to recover."""
+        return self.recovery_seconds / self.recoveries if self.recoveries else None
+
+    @property
+    def retries(self) -> int:
+        return self.successful_retries + self.failed_retries
+
+    def __add__(self, other: ResilienceMetrics) -> ResilienceMetrics:
+        return ResilienceMetrics(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
+
+    def as_json(self) -> dict[str, int | float | None]:
+        """In the names of specs/004 4.8; `avgRecoveryTime` in seconds, null when nothing had to recover."""
+        average = self.avg_recovery_time
+        return {
+            "totalAttempts": self.total_attempts,
+            "successfulRetries": self.successful_retries,
+            "failedRetries": self.failed_retries,
+            "circuitOpens": self.circuit_opens,
+            "fallbacksUsed": self.fallbacks_used,
+            "avgRecoveryTime": None if average is None else round(average, 3),
+        }
+
+
+class Meter:
+    """Counts the events of calls. What was counted elsewhere, of the tasks of a run, is added to it."""
+
+    def __init__(self) -> None:
+        self._added = ResilienceMetrics()
+        self._counted: Counter[str] = Counter()
+        self._seconds = 0.0
+        self._open: Counter[tuple[str, str]] = Counter()
+        """Retries of a call whose end is not known yet."""
+
+    @property
+    def metrics(self) -> ResilienceMetrics:
+        return self._added + ResilienceMetrics(**self._counted, recovery_seconds=self._seconds)
+
+    def add(self, metrics: ResilienceMetrics) -> None:
+        """What was counted elsewhere; so are the attempts of calls that succeeded at once, which emit no event."""
+        self._added += metrics
+
+    def count(self, event: ResilienceEvent, scope: str = "") -> None:
+        """`scope` keeps calls of one name apart: the task that makes it."""
+        match event:
+            case Retrying(name=name):
+                self._open[scope, name] += 1
+            case Recovered(name=name, after=after):
+                self._settle((scope, name), worked=True)
+                self._counted["recoveries"] += 1
+                self._seconds += after
+            case GaveUp(name=name):
+                self._settle((scope, name), worked=False)
+            case FellBack(name=name):
+                self._settle((scope, name), worked=False)
+                self._counted["fallbacks_used"] += 1
+            case CircuitChanged(after="open"):
+                self._counted["circuit_opens"] += 1
+        if isinstance(event, Retrying | Recovered | GaveUp):
+            self._counted["total_attempts"] += 1
+
+    def _settle(self, call: tuple[str, str], *, worked: bool) -> None:
+        """Of the retries of a call the last one may have worked; those before it failed."""
+        retries = self._open.pop(call, 0)
+        self._counted["successful_retries"] += worked and retries > 0
+        self._counted["failed_retries"] += retries - (worked and retries > 0)

@@ -1,0 +1,264 @@
+"""One thing that happened, with when and where; as a line of JSON and back."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from datetime import datetime
+from functools import singledispatch
+from typing import Any, ClassVar, get_args
+
+from harness.resilience.events import (
+    CircuitChanged,
+    Degraded,
+    Escalated,
+    FellBack,
+    GaveUp,
+    InvariantBroken,
+    Recovered,
+    ResilienceEvent,
+    Retrying,
+    ServiceChanged,
+    SlotAwaited,
+    Waiting,
+)
+from harness.resilience.thresholds import ThresholdCrossed
+
+
+@dataclass(frozen=True, slots=True)
+class StepDone:
+    """A step is over, well or not."""
+
+    type: ClassVar[str] = "step"
+    name: str
+    passed: bool
+    attempts: int
+    seconds: float
+    """Of all attempts, without the waits between them."""
+    error: str = ""
+    """What the last attempt failed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDone:
+    """A task is over."""
+
+    type: ClassVar[str] = "task"
+    final_state: str
+    """As in the result; `skipped` for a task that was left out."""
+    seconds: float
+    steps: int
+    """Steps completed."""
+    attempts: int
+    """At all steps, preconditions and criteria included; not those that a circuit refused."""
+    failures: int
+    """Attempts that failed."""
+    code: str = ""
+    """Of the failure, when there is one."""
+    severity: str = ""
+    source: str = ""
+    """As of the failure of a step."""
+    reason: str = ""
+    """Why it was left out."""
+    expected: bool = False
+    """It failed as its file declares."""
+    retries: int = 0
+    """What this and the following count: `harness.model.figures`."""
+    successful_retries: int = 0
+    fallbacks: int = 0
+    recovered: int = 0
+    recovery_seconds: float = 0.0
+
+
+TelemetryEvent = ResilienceEvent | ThresholdCrossed | StepDone | TaskDone
+EVENTS: Mapping[str, type[TelemetryEvent]] = {event.type: event for event in get_args(TelemetryEvent)}
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """An event, stamped. Its texts are redacted."""
+
+    at: datetime
+    event: TelemetryEvent
+    run: str
+    worker: str = ""
+    """Of pytest-xdist."""
+    task_id: str = ""
+    """Empty for what belongs to no task: a site that died, what began in a task that has ended."""
+    step: int | None = None
+    """What the engine did at this step (-1: before the first); None for what no step did."""
+    faulted: bool = False
+    """What goes wrong in it was ordered (`faults`) or declared (`expect` of a failure): no threshold counts it."""
+
+    def as_json(self, level: str) -> dict[str, Any]:
+        """Plain JSON; `level` in the words of `logging`."""
+        stamp = {name: getattr(self, name) for name in ("run", "worker", "task_id", "step", "faulted")}
+        head = {"at": self.at.isoformat(), "level": level, "type": self.event.type}
+        return {**head, **stamp, **asdict(self.event), **_as_in_004(self.event)}
+
+
+def _as_in_004(event: TelemetryEvent) -> dict[str, str]:
+    """`from` and `to`, as specs/004 4.7 calls them; `from` is no name that a field can have."""
+    match event:
+        case CircuitChanged() | FellBack():
+            return {"from": event.before, "to": event.after}
+        case _:
+            return {}
+
+
+def read(line: str | bytes) -> Record | None:
+    """A line of events.jsonl; None for one that is broken, or that another version wrote."""
+    try:
+        found = json.loads(line)
+        kind = EVENTS[found["type"]]
+        event = kind(**{field.name: found[field.name] for field in fields(kind)})
+        stamp = {field.name: found[field.name] for field in fields(Record) if field.name not in ("at", "event")}
+        return Record(datetime.fromisoformat(found["at"]), event, **stamp)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def redacted(event: TelemetryEvent, text: Callable[[str], str]) -> TelemetryEvent:
+    """The event with each of its texts replaced by what `text` makes of it."""
+    return replace(event, **{field.name: _clean(getattr(event, field.name), text) for field in fields(event)})
+
+
+def _clean(value: Any, text: Callable[[str], str]) -> Any:
+    if isinstance(value, Mapping):
+        return {text(str(key)): _clean(item, text) for key, item in value.items()}
+    return text(value) if isinstance(value, str) else value
+
+
+# An event in one line for people, and how grave it is.
+
+_LEVELS = {
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "fatal": logging.CRITICAL,
+}
+"""Severity of a failure in the catalog (specs/001) -> level of what is logged of it."""
+INCONSISTENT = {
+    "Cannot be `connected` if server is `down`": "`{of}` was given up, and something still answers at its host",
+    "Circuit breaker cannot be `closed` during `booting`": "requests go to `{of}` while it is being started",
+    "Polling must be `running` if extension is `connected`": "`{of}` answers, but nobody is monitoring it any more",
+    "Cannot be `active` while server is `booting`": "`{of}` is used while it is being started",
+}
+"""Rule of specs/000, State Invariants -> what its violation means."""
+
+
+def level(event: TelemetryEvent) -> int:
+    """In the levels of `logging` (specs/001: warning, error and critical; specs/003 8.3)."""
+    match event:
+        case ServiceChanged(after="permanently_failed") | ThresholdCrossed(after="critical"):
+            return logging.CRITICAL
+        case GaveUp(severity=severity) | TaskDone(expected=False, final_state="failed" | "aborted", severity=severity):
+            return _LEVELS.get(severity, logging.ERROR)
+        case CircuitChanged(after="open") | Escalated(limit=None):
+            return logging.ERROR
+        case Retrying() | Waiting() | SlotAwaited() | FellBack() | Degraded() | Escalated() | InvariantBroken():
+            return logging.WARNING
+        case ServiceChanged(after="down") | ThresholdCrossed(after="warning") | TaskDone(final_state="skipped"):
+            return logging.WARNING
+        case _:
+            return logging.DEBUG if isinstance(event, StepDone) else logging.INFO
+
+
+@singledispatch
+def describe(event: TelemetryEvent) -> str:
+    """`Retrying 2/3 in 2.0 s: connection refused`."""
+    raise TypeError(f"no words for {type(event).__name__}")
+
+
+@describe.register
+def _(event: Retrying) -> str:
+    wait = f" in {event.delay:.1f} s" if event.delay else ""
+    return f"Retrying {event.attempt}/{event.retries}{wait}: {one_line(event.error)}"
+
+
+@describe.register
+def _(event: Waiting) -> str:
+    return f"waiting {event.seconds:.1f} s: {one_line(event.reason)}"
+
+
+@describe.register
+def _(event: SlotAwaited) -> str:
+    return (
+        f"{event.task} has waited {event.seconds:.0f} s for the one state of the site (isolation), which another task "
+        f"holds, perhaps of another run: locks in {event.folder}"
+    )
+
+
+@describe.register
+def _(event: CircuitChanged) -> str:
+    return f"circuit {event.circuit}: {event.before} -> {event.after} ({event.reason})"
+
+
+@describe.register
+def _(event: FellBack) -> str:
+    return f"{event.name}: falling back from {event.before} to {event.after}: {one_line(event.error)}"
+
+
+@describe.register
+def _(event: Degraded) -> str:
+    return f"{event.name}: degraded: {one_line(event.reason)}"
+
+
+@describe.register
+def _(event: Recovered) -> str:
+    return f"{event.name}: recovered after {event.after:.1f} s, at attempt {event.attempts}"
+
+
+@describe.register
+def _(event: GaveUp) -> str:
+    return f"{event.name}: gave up{' after all retries' if event.exhausted else ''}: {one_line(event.error)}"
+
+
+@describe.register
+def _(event: Escalated) -> str:
+    over = "is no longer waited for; it may still finish"
+    then = over if event.limit is None else f"is waited for {event.limit:g} s in all"
+    return f"{event.name}: no answer in {event.waited:g} s; it {then}"
+
+
+@describe.register
+def _(event: ServiceChanged) -> str:
+    return f"service {event.service}: {event.before} -> {event.after} ({one_line(event.reason)})"
+
+
+@describe.register
+def _(event: InvariantBroken) -> str:
+    states = ", ".join(f"{dimension}={state}" for dimension, state in event.states.items())
+    meaning = INCONSISTENT.get(event.rule, event.rule).format(of=event.states.get("of", "a service"))
+    return f"inconsistent: {meaning} ({states})"
+
+
+@describe.register
+def _(event: ThresholdCrossed) -> str:
+    return f"threshold: {event.reading.shown}"
+
+
+@describe.register
+def _(event: StepDone) -> str:
+    several = f", {event.attempts} attempts" if event.attempts > 1 else ""
+    how = f"{'passed' if event.passed else 'failed'} in {event.seconds:.2f} s{several}"
+    return f"{event.name}: {how}{_because(event.error)}"
+
+
+@describe.register
+def _(event: TaskDone) -> str:
+    course = f"{event.seconds:.1f} s, {event.attempts} attempts, {event.failures} failed"
+    return f"task {event.final_state}{_because(event.code or event.reason)} ({course})"
+
+
+def one_line(text: str, width: int = 200) -> str:
+    """Without line breaks, and of at most `width` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def _because(why: str) -> str:
+    return f": {one_line(why)}" if why else ""

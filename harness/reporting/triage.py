@@ -1,0 +1,350 @@
+"""What a run comes to for who has a minute: failures by cause, Markdown for a CI page, annotations."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from harness.criteria.syntax import FUNCTIONS
+from harness.model.figures import UNJUDGED
+from harness.recovery.catalog import CATALOG, Family, Scope
+from harness.reporting.console import place
+from harness.reporting.files import printable, shown_path
+from harness.reporting.history.record import Execution, RunRecord
+from harness.reporting.task_record import TaskRecord, site_of
+
+# The first thing to look at: of each code the artifact that shows most, else the command that does.
+
+_BY_CODE = {
+    "TASK_TIMEOUT": "partial_trace.json",
+    "BUDGET_EXCEEDED": "partial_trace.json",
+    "PAGE_UNRESPONSIVE": "console_logs.txt",
+    "PAGE_CRASHED": "console_logs.txt",
+    "CHANNEL_UNREADABLE": "env_snapshot.json",
+    "STATE_INCONSISTENT": "env_snapshot.json",
+    "MEMORY_MISSING": "memory_snapshot.json",
+    "INTERNAL_ERROR": "error_report.json",
+    "UNKNOWN": "error_report.json",
+    "OUTCOME_UNKNOWN": "network_logs.har",
+    "AUTHENTICATION_FAILED": "screenshot.png",
+    "SESSION_LOST": "screenshot.png",
+}
+_BY_FAMILY = {
+    Family.TIMEOUT: "screenshot.png",
+    Family.ELEMENT: "screenshot.png",
+    Family.AMBIGUOUS: "screenshot.png",
+    Family.ACTION: "screenshot.png",
+    Family.ASSERTION: "screenshot.png",
+    Family.NETWORK: "network_logs.har",
+    Family.PRECONDITION: "memory_snapshot.json",
+    Family.INCONSISTENCY: "env_snapshot.json",
+    Family.BROWSER: "console_logs.txt",
+}
+_BY_FUNCTION = {
+    "mem": "memory_snapshot.json",
+    "time_since": "memory_snapshot.json",
+    "time_until": "memory_snapshot.json",
+    "json": "env_snapshot.json",
+}
+_READS = re.compile(rf"\b({'|'.join(FUNCTIONS)})\(")
+_OF_THE_FILE = frozenset({"INVALID_INPUT"})
+"""The task's own file is to be mended."""
+
+
+def first_look(cause: Cause, exists: Callable[[Path], bool] = Path.is_file, command: str = "harness") -> str:
+    """A file, or a command line. `exists` says whether an artifact is there."""
+    first = next(each for each in cause.tasks if each.code == cause.code)
+    code = underlying(first)
+    if cause.service and code in UNREACHABLE:
+        return f"{command} services logs {shlex.quote(printable(cause.service))}"
+    if code in _OF_THE_FILE and first.source:
+        return printable(first.source)
+    if file := _artifact(cause, code, exists):
+        return file
+    if first.artifacts and exists(Path(first.artifacts, "error_report.json")):
+        return f"{command} show {shlex.quote(printable(first.task_id))}"
+    return f"{command} explain {code}" if code in CATALOG else printable(first.nodeid or first.task_id)
+
+
+def _artifact(cause: Cause, code: str, exists: Callable[[Path], bool]) -> str:
+    """Of the first task that has it, as people write it."""
+    places = (Path(each.artifacts, name) for each in _alike(cause, code) if each.artifacts and (name := _name(each)))
+    return next((printable(shown_path(place)) for place in places if exists(place)), "")
+
+
+def _name(trouble: Trouble) -> str:
+    """What a failed criterion reads first, decides; the page's is in the picture."""
+    code = underlying(trouble)
+    family = CATALOG[code].family if code in CATALOG else None
+    read = _READS.search(trouble.message) if family is Family.ASSERTION else None
+    if read and read[1] in _BY_FUNCTION:
+        return _BY_FUNCTION[read[1]]
+    return _BY_CODE.get(code) or (_BY_FAMILY.get(family, "") if family else "")
+
+
+def _alike(cause: Cause, code: str) -> tuple[Trouble, ...]:
+    return tuple(each for each in cause.tasks if underlying(each) == code)
+
+
+# One task that failed, as far as its cause goes.
+
+_WHOLE_ADDRESS = re.compile(r"(?:https?|wss?)://[^\s'\"<>`]+")
+_SERVICE_NAME = re.compile(r"service `([^`]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Empty texts stand for what is not known. `code` is empty for what no failure of a task explains."""
+
+    task_id: str
+    code: str = ""
+    message: str = ""
+    nodeid: str = ""
+    site: str = ""
+    service: str = ""
+    selector: str = ""
+    act: str = ""
+    criterion: str = ""
+    """Of a failed one: as it is written."""
+    step_index: int | None = None
+    steps_total: int = 0
+    source: str = ""
+    artifacts: str = ""
+    hint: str = ""
+    new: bool = False
+    """It passed when it ran before."""
+    faulted: bool = False
+    """A fault that was ordered struck it: never one with what failed by itself."""
+
+    @property
+    def step(self) -> str:
+        """`3 click`, `end assert`: where it failed, as the terminal names it; empty when that is not known."""
+        if self.step_index is None:
+            return ""
+        counted = self.steps_total and not self.code.startswith("AGENT_")  # an agent's steps have no end
+        where = place(self.step_index, self.steps_total) if counted else str(self.step_index)
+        return f"{where} {self.act}".strip()
+
+    @property
+    def judged(self) -> bool:
+        """Whether it says something about the task: it was not cut off from outside."""
+        return self.code not in UNJUDGED
+
+
+def troubles(run: RunRecord, passed_before: Collection[str] = ()) -> tuple[Trouble, ...]:
+    """The tasks of a run that failed in the end, in its order; not those whose failure is declared.
+
+    `passed_before`: node ids of those that passed when they ran before.
+    """
+    return tuple(
+        _of_execution(each, new=each.judged and each.nodeid in passed_before)
+        for each in run.last
+        if each.counted_as in ("failed", "not judged") and not (each.record and each.record.expected)
+    )
+
+
+def _of_execution(execution: Execution, *, new: bool) -> Trouble:
+    if execution.record is None:
+        message = execution.reason or "it failed before or after the task itself"
+        return Trouble(execution.task_id, message=message, nodeid=execution.nodeid, new=new)
+    return of_record(execution.record, execution.nodeid, new=new)
+
+
+def of_record(record: TaskRecord, nodeid: str = "", *, new: bool = False) -> Trouble:
+    """What is known of a failed task."""
+    last = next((line for line in reversed(record.steps) if line.index == record.step_index), None)
+    return Trouble(
+        record.task_id,
+        record.code or "",
+        record.message or _without_a_failure(record),
+        nodeid,
+        site=record.site or next(_sites(record), ""),
+        service=record.service or _service(record),
+        selector=record.selector,
+        act=last.act if last else "",
+        criterion=last.target if last and last.act == "assert" else "",
+        step_index=record.step_index,
+        steps_total=record.steps_total,
+        source=record.source,
+        artifacts=record.artifacts or "",
+        hint=record.hint,
+        new=new,
+        faulted="struck" in record.faults.values(),
+    )
+
+
+def _without_a_failure(record: TaskRecord) -> str:
+    if record.unexpected:
+        return "it did not show the outcome that its `expect` declares"
+    return f"it ended as {record.final_state}"
+
+
+def _sites(record: TaskRecord) -> Iterator[str]:
+    """Of a record that does not name its site: the addresses in its message, then where its steps went, last first."""
+    told = (record.message, *(line.target for line in reversed(record.steps)))
+    return filter(None, (site_of(address) for text in told for address in _WHOLE_ADDRESS.findall(text)))
+
+
+def _service(record: TaskRecord) -> str:
+    found = _SERVICE_NAME.search(record.message) if record.code == "SERVICE_DOWN" else None
+    return found[1] if found else ""
+
+
+# Failures of a run by what is behind them: the same dead site behind twelve tasks is one cause.
+
+UNREACHABLE = frozenset({
+    "NET_CONNECTION_REFUSED", "NET_CONNECTION_RESET", "NET_EMPTY_RESPONSE", "NET_TIMEOUT", "NET_UNREACHABLE",
+    "CIRCUIT_OPEN", "SERVICE_DOWN",
+})  # fmt: skip
+"""Faces of one thing: nobody answers there."""
+OF_THE_SITE = frozenset({"NET_DNS", "NET_TLS", "HTTP_TIMEOUT", "HTTP_RATE_LIMITED", "HTTP_UNAVAILABLE",
+                         "HTTP_SERVER_ERROR"})  # fmt: skip
+"""Whatever was asked for, the site is behind it."""
+OF_THE_MACHINE = frozenset({"NET_OFFLINE", "NET_PROXY", "INTERRUPTED", "WORKER_CRASHED", "DRIVER_GONE"})
+"""What they say of one task holds for all."""
+_LAST = re.compile(r"the last: ([A-Z_]+)")
+_REACH = (Scope.RUN, Scope.DRIVER, Scope.BROWSER, Scope.ORIGIN, Scope.AGENT, Scope.WORLD)
+
+_SERVICE = "service"
+
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What is behind some failures."""
+
+    code: str
+    """The one that says most; empty when none does."""
+    what: str
+    """In a line."""
+    site: str
+    service: str
+    selector: str
+    codes: Mapping[str, int]
+    """Code -> how many tasks, the commonest first."""
+    tasks: tuple[Trouble, ...]
+    """In the order of the run."""
+
+    @property
+    def count(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def judged(self) -> bool:
+        """Whether it says something about its tasks; all of them were cut off from outside otherwise."""
+        return any(task.judged for task in self.tasks)
+
+    @property
+    def title(self) -> str:
+        """What happened; of what was cut off from outside, that it is not judged."""
+        return self.what if self.judged else f"not judged: {self.what}"
+
+    @property
+    def new(self) -> int:
+        """How many of the tasks passed when they ran before."""
+        return sum(task.new for task in self.tasks)
+
+
+def causes(troubles: Iterable[Trouble], hosts: Mapping[str, str] = MappingProxyType({})) -> tuple[Cause, ...]:
+    """The one that explains most first; of two alike, the one that reaches farther; what was only interrupted last.
+
+    `hosts`: host -> the service that answers there, of those that the project declares.
+    """
+    found = tuple(troubles)
+    down = {**hosts, **{each.site: each.service for each in found if each.service and each.site}}
+    groups: dict[Key, list[Trouble]] = {}
+    for each in found:
+        groups.setdefault(_key(each, down), []).append(each)
+    made = (_cause(group, key[1] if key[0] == _SERVICE else "") for key, group in groups.items())
+    return tuple(sorted(made, key=lambda cause: (cause.code == "INTERRUPTED", -cause.count, _reach(cause.code))))
+
+
+def underlying(trouble: Trouble) -> str:
+    """Its code; of a call that an open circuit refused, that of the failures that opened it."""
+    told = _LAST.search(trouble.message) if trouble.code == "CIRCUIT_OPEN" else None
+    return told[1] if told and told[1] in CATALOG else trouble.code
+
+
+def _key(trouble: Trouble, down: Mapping[str, str]) -> Key:
+    """`down`: host -> the service behind it."""
+    return (*_behind(trouble, down), *(["faulted"] if trouble.faulted else []))
+
+
+def _behind(trouble: Trouble, down: Mapping[str, str]) -> Key:
+    code = underlying(trouble)
+    if code in UNREACHABLE:
+        service = trouble.service or down.get(trouble.site, "")
+        if service or trouble.site:
+            return (_SERVICE, service) if service else ("site", trouble.site)
+    if code in OF_THE_SITE and trouble.site:
+        return code, trouble.site
+    if code in OF_THE_MACHINE:
+        return (code,)
+    return code, _site_of_page(code, trouble), trouble.selector, trouble.criterion, normalised(trouble.message)
+
+
+def _site_of_page(code: str, trouble: Trouble) -> str:
+    """The same selector on another site is another one."""
+    return trouble.site if code in CATALOG and CATALOG[code].scope in (Scope.PAGE, Scope.ORIGIN) else ""
+
+
+def _cause(group: Sequence[Trouble], service: str) -> Cause:
+    codes = Counter(each.code for each in group)
+    code = max(codes, key=lambda each: (each == "SERVICE_DOWN", each != "CIRCUIT_OPEN", codes[each]))
+    first = next(each for each in group if each.code == code)
+    return Cause(
+        code,
+        _what(first, code, service),
+        first.site,
+        service,
+        first.selector,
+        dict(codes.most_common()),
+        tuple(group),
+    )
+
+
+def _what(first: Trouble, code: str, service: str) -> str:
+    """The criterion that does not hold, or the first message; a site is named first where it is what failed."""
+    if first.criterion and code in CATALOG and CATALOG[code].family is Family.ASSERTION:
+        return f"{printable(first.criterion)} does not hold"
+    said = first.message.strip()[:LONGEST].splitlines()
+    message = printable(said[0] if said else first.hint)
+    if service:
+        return message if f"`{service}`" in message else f"service `{printable(service)}`: {message}"
+    site = printable(first.site)
+    of_the_site = code in CATALOG and CATALOG[code].scope is Scope.ORIGIN
+    return f"{site}: {message}" if of_the_site and site and site not in message else message
+
+
+def _reach(code: str) -> int:
+    scope = CATALOG[code].scope if code in CATALOG else None
+    return _REACH.index(scope) if scope in _REACH else len(_REACH)
+
+
+# Messages without what differs from task to task: numbers, quoted values, ids, the rest of an address.
+
+LONGEST = 400
+"""Characters of a message that count."""
+
+_ADDRESS = re.compile(r"((?:https?|wss?)://[^\s'\"<>`?#]+)[?#][^\s'\"<>`]*")
+_CALL_OR_QUOTED = re.compile(r"(\w+\([^()]{0,200}\))|'[^']{0,200}'|\"[^\"]{0,200}\"")
+_ID = re.compile(r"\b(?=[0-9a-f-]*\d)(?=[0-9a-f-]*[a-f])[0-9a-f]{4,}(?:-?[0-9a-f]{4,})+\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\$?\d+(?:[.,:]\d+)*")
+_KEPT = re.compile(r"(\w+\([^()]{0,200}\))")
+
+
+def normalised(message: str) -> str:
+    """The same text for two messages of one cause. What a criterion reads (`mem('user.name')`) stays as it is."""
+    text = _ADDRESS.sub(r"\1", " ".join(message[: 4 * LONGEST].split())[:LONGEST])
+    text = _CALL_OR_QUOTED.sub(lambda found: found[1] or "'*'", text)
+    return "".join(part if _KEPT.fullmatch(part) else _bare(part) for part in _KEPT.split(text))
+
+
+def _bare(text: str) -> str:
+    return _NUMBER.sub("#", _ID.sub("*", text))
