@@ -15,11 +15,11 @@ from benchmarks import raw
 from benchmarks.ground import Ground, our_project
 from benchmarks.traffic import TRAFFIC
 from benchmarks.workload import Job
-from harness.compile import compile_plan
 from harness.model.settings import Recording, load_settings
+from harness.runner.compile import compile_plan
+from harness.runner.harness import SyncHarness
+from harness.runner.loop import LoopThread
 from harness.spec.load import load_file
-from harness.sync import LoopThread
-from harness.wiring import SyncHarness
 
 RAW = "raw"
 RECORDINGS: tuple[Recording, ...] = ("minimal", "auto")

@@ -6,7 +6,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.api import (
+    from harness.faults.python import InjectionError
+    from harness.model.record import TaskResult
+    from harness.model.report import ErrorReport
+    from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
+    from harness.recovery.catalog import ErrorType
+    from harness.runner.api import (
         clear_faults,
         execute_task,
         inject,
@@ -14,11 +19,6 @@ if TYPE_CHECKING:
         load_task,
         simulate_delayed_state_update,
     )
-    from harness.faults.python import InjectionError
-    from harness.model.record import TaskResult
-    from harness.model.report import ErrorReport
-    from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
-    from harness.recovery.catalog import ErrorType
     from harness.spec.problems import SpecError
     from harness.spec.task import TaskSpec
 
@@ -48,12 +48,12 @@ _HOMES = {
     "InjectionError": "harness.faults.python",
     "TaskResult": "harness.model.record",
     "TaskSpec": "harness.spec.task",
-    "clear_faults": "harness.api",
-    "execute_task": "harness.api",
-    "inject": "harness.api",
-    "inject_network_failure": "harness.api",
-    "load_task": "harness.api",
-    "simulate_delayed_state_update": "harness.api",
+    "clear_faults": "harness.runner.api",
+    "execute_task": "harness.runner.api",
+    "inject": "harness.runner.api",
+    "inject_network_failure": "harness.runner.api",
+    "load_task": "harness.runner.api",
+    "simulate_delayed_state_update": "harness.runner.api",
 }
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from harness.campaign.document import Campaign
 from harness.model.report import ErrorReport
 from harness.recovery import Rulebook
+from harness.runner.campaign.document import Campaign
 from harness.spec import hover
 from harness.spec.documents import MemoryKV, Trace
 from harness.spec.fault_plan import FaultPlan

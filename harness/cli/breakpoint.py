@@ -20,9 +20,9 @@ from harness.model.record import History, TaskResult
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure
 from harness.resilience.breaker import Breaker
+from harness.runner.harness import Harness
+from harness.runner.loop import Caller, LoopThread
 from harness.spec.steps import Step
-from harness.sync import Caller, LoopThread
-from harness.wiring import Harness
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,16 +12,16 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from harness.campaign import Campaign, Running, Size, Trial, attacks
-from harness.campaign.lock import BusyError, reserved
-from harness.campaign.markdown import markdown
-from harness.campaign.table import show
 from harness.cli.chaos_files import Given, given
 from harness.cli.ending import fail
 from harness.model.plan import new_run_id
 from harness.reporting.files import shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.log import RunEvents
+from harness.runner.campaign.document import Campaign, Trial
+from harness.runner.campaign.run import Running, Size
+from harness.runner.campaign.summary import markdown, show
+from harness.runner.campaign.trials import BusyError, attacks, reserved
 from harness.spec.names import slug
 from harness.spec.problems import SpecError
 
@@ -111,7 +111,7 @@ def _run_reserved(running: Running, found: Given) -> bool:
 
 def _run(running: Running, found: Given) -> bool:
     """Make the trials, and tell of each. Returns whether that was interrupted."""
-    from harness.wiring import SyncHarness  # Playwright is loaded only when tasks run
+    from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
 
     settings = found.settings.model_copy(update={"artifacts": running.folder})
     number, of = 0, len(running.schedule)

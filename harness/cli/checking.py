@@ -10,10 +10,10 @@ from pathlib import Path
 from harness.agents import Agents
 from harness.cli.addresses import address_advice
 from harness.cli.project import project_of
-from harness.compile.making import SCRIPTED
 from harness.faults.checks import Project, misplaced, misplaced_in_plan
 from harness.model.settings import Settings, SettingsError, load_settings
 from harness.recovery.failure import Failed
+from harness.runner.compile import SCRIPTED
 from harness.spec.advice import advice
 from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
 from harness.spec.load import MEMORY_FILES, TRACE_FILE, exists, find_tasks, load_file

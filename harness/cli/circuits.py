@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.circuits import kept_circuits
 from harness.cli.ending import fail
 from harness.cli.project import settings_at
 from harness.reporting.files import printable
 from harness.resilience import SystemClock
 from harness.resilience.circuits import Circuits
 from harness.resilience.events import CircuitChanged, ResilienceEvent
+from harness.runner.circuits import kept_circuits
 
 _HEAD = ("circuit", "state", "failures", "reopens in", "last failure")
 

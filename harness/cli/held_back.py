@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from harness.browser.context import Tab
 from harness.model.settings import Settings
+from harness.runner.harness import Harness
 from harness.spec.names import host_of
-from harness.wiring import Harness
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 REFUSAL = "blockedbyclient"

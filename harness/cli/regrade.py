@@ -18,7 +18,7 @@ from harness.spec.defaults import Defaults
 from harness.spec.problems import SpecError
 
 if TYPE_CHECKING:
-    from harness.regrade.regrading import LeftOut, Regraded, Tasks
+    from harness.runner.regrade.regrading import LeftOut, Regraded, Tasks
 
 UNDECIDED = 3
 """Exit code when nothing fails and something cannot be told."""
@@ -51,7 +51,7 @@ def regrade(
 
     Example: harness regrade errors/B1-2025-001
     """
-    from harness.regrade.regrading import regrade as judge
+    from harness.runner.regrade.regrading import regrade as judge
 
     places = folders or list(_usual())
     evidence = _evidence(places)
@@ -66,7 +66,7 @@ def regrade(
 
 def _evidence(places: Sequence[Path]) -> list[Path]:
     """The directories in these folders, each once."""
-    from harness.regrade.folders import evidence_folders
+    from harness.runner.regrade.recorded import evidence_folders
 
     if missing := [place for place in places if not place.is_dir()]:
         fail(f"there is no folder {missing[0]}")
@@ -80,8 +80,8 @@ def _evidence(places: Sequence[Path]) -> list[Path]:
 
 
 def _tell(judged: Sequence[Regraded], left_out: Sequence[LeftOut], *, as_json: bool) -> None:
-    from harness.regrade.lines import lines
-    from harness.regrade.summary import as_json as document
+    from harness.runner.regrade.lines import as_json as document
+    from harness.runner.regrade.lines import lines
 
     if as_json:
         typer.echo(json.dumps(document(judged, left_out), indent=2))
@@ -103,7 +103,7 @@ def _usual() -> Iterator[Path]:
 
 
 def _tasks(specs: Sequence[Path] | None, places: Sequence[Path]) -> Tasks:
-    from harness.regrade.tasks import NamedTasks, OwnTasks
+    from harness.runner.regrade.regrading import NamedTasks, OwnTasks
 
     if not specs:
         projects = (project_of(place) for place in places)

@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 
 from harness.cli.ending import fail
 from harness.cli.kept import Kept
-from harness.compile import compile_plan
 from harness.environment.ownership import LOGS, label, owner_file, read_held
 from harness.model.plan import Plan
 from harness.model.settings import Settings
 from harness.reporting.console import described, shortened
 from harness.reporting.files import inside, printable, shown_path
 from harness.reporting.redaction import Redactor
+from harness.runner.compile import compile_plan
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand

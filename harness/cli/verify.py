@@ -20,9 +20,9 @@ from harness.model.plan import new_run_id
 from harness.model.settings import load_settings
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.log import RunEvents
+from harness.runner.verify import Verdict, verify
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
-from harness.verify import Verdict, verify
 
 
 def run_verify(
@@ -74,7 +74,7 @@ def _whole(checked: Checked) -> list[Loaded]:
 
 def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool) -> list[Verdict]:
     """Run them, and tell of each."""
-    from harness.wiring import SyncHarness  # Playwright is loaded only when tasks run
+    from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
 
     try:
         settings, run = load_settings(project_of(folder) or Path.cwd()), new_run_id(datetime.now(UTC), os.getpid())

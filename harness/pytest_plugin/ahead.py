@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 
-from harness.compile.planned import plans_of
-from harness.engine.schedule import Job
-from harness.lookahead import Broken, Lookahead, Make, People, Ran
 from harness.pytest_plugin.aside import Aside
 from harness.pytest_plugin.begun import alone, hearing
 from harness.pytest_plugin.collect import TaskItem
@@ -24,6 +21,9 @@ from harness.pytest_plugin.telemetry import telemetry_of
 from harness.reporting.allure.sink import running_test
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord, task_record
+from harness.runner.compile import plans_of
+from harness.runner.parallel import Broken, Lookahead, Make, People, Ran
+from harness.runner.schedule import Job
 from harness.spec.faults import Fault
 from harness.spec.suite import dependencies
 from harness.spec.task import TaskSpec

@@ -1,7 +1,7 @@
 """What tasks print and log before their turn must not stand in the report of another test (`--task-workers`).
 
 pytest captures `sys.stdout` for the item that runs. What speaks for a task that runs ahead (a channel or an agent in
-Python) does so on another thread meanwhile. Here it is kept by `harness.output`, and said when the task's turn has
+Python) does so on another thread meanwhile. Here it is kept by `harness.runner.parallel`, and said when the task's turn has
 come, where pytest captures it as if the task had run then. With `-s` nothing is kept: it goes to the stream of the
 start, past the `capsys` of the test that runs. A child process writes to the file descriptor: that cannot be told
 apart.
@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 import pytest
 
-from harness.output import early, keep
+from harness.runner.parallel import early, keep
 
 NAMES = ("stdout", "stderr")
 KEPT = "taskspec_kept"

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.compile.planned import plans_of
 from harness.model.settings import Settings
 from harness.pytest_plugin.failures import TaskSpecWarning
+from harness.runner.compile import plans_of
 from harness.spec.problems import Problem, SpecError
 
 if TYPE_CHECKING:
-    from harness.api import Execution
     from harness.faults.python import Injection
+    from harness.runner.api import Execution
 
-API = "harness.api"
+API = "harness.runner.api"
 ODDITIES: pytest.StashKey[list[Problem]] = pytest.StashKey()
 
 
@@ -49,7 +49,7 @@ def inject_fault() -> Iterator[Callable[..., Injection]]:
 
     Takes what `harness.inject` takes. `with inject_fault(...):` ends earlier.
     """
-    from harness.api import inject  # not loaded in a session that needs no tasks from Python
+    from harness.runner.api import inject  # not loaded in a session that needs no tasks from Python
 
     with ExitStack() as standing:
 

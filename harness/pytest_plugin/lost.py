@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.compile import compile_plan
 from harness.pytest_plugin.state import State
 from harness.pytest_plugin.unrun import unrun
 from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
 from harness.reporting.task_record import TaskRecord, task_record
+from harness.runner.compile import compile_plan
 from harness.spec.load import load_file
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from harness.compile.planned import plans_of
 from harness.pytest_plugin import aliases, faults, foreign, hooks, options, ordinary_tests, system_browser
 from harness.pytest_plugin.ci_asked import asked_for
 from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
@@ -33,6 +32,7 @@ from harness.reporting.allure.results import written_run
 from harness.reporting.archive import moved_aside
 from harness.reporting.summary import header_lines, reach_lines
 from harness.reporting.task_record import LAST_RUN, TaskRecord, write_last_run
+from harness.runner.compile import plans_of
 
 RUN_LABEL = pytest.StashKey[RunLabel]()
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from harness.compile import compile_plan
 from harness.model.events import Event, TaskEnded
 from harness.model.outcome import reached, unmet
 from harness.model.plan import Plan
@@ -30,6 +29,7 @@ from harness.reporting.console import brief, cause, failure_text, headline
 from harness.reporting.files import commandless, shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
+from harness.runner.compile import compile_plan
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from harness.compile.planned import plans_of
 from harness.model.plan import new_run_id
 from harness.model.settings import Settings
 from harness.reporting.archive import links_in, unusable_folders
@@ -19,11 +18,12 @@ from harness.reporting.progress import Progress
 from harness.reporting.summary import idle_lines
 from harness.reporting.task_record import TaskRecord
 from harness.resilience.events import Emit, nobody
+from harness.runner.compile import plans_of
 from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
-    from harness.lookahead import Broken, Ran
-    from harness.wiring import SyncHarness
+    from harness.runner.harness import SyncHarness
+    from harness.runner.parallel import Broken, Ran
 
 
 class RunsAhead(Protocol):
@@ -95,7 +95,7 @@ class State:
     def harness(self) -> SyncHarness:
         """Made with the first task that runs. Raises ValueError or OSError for settings that cannot be met."""
         if self._harness is None:
-            from harness.wiring import SyncHarness  # Playwright is loaded only in a session that runs a task
+            from harness.runner.harness import SyncHarness  # Playwright is loaded only in a session that runs a task
 
             self._harness = SyncHarness(self.settings, self.run_id, self.tell)
             self.begun()

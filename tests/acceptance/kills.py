@@ -19,14 +19,14 @@ import psutil
 import yaml
 
 from harness.browser import Browsers, PlaywrightSession
-from harness.compile import compile_plan
 from harness.model.events import Event, StepStarted
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.model.settings import load_settings
 from harness.resilience.events import Emit, nobody
+from harness.runner.compile import compile_plan
+from harness.runner.harness import SyncHarness
 from harness.spec.load import load_file
-from harness.wiring import SyncHarness
 from tests.acceptance.conftest import PYPROJECT
 
 TASKS = Path(__file__).parents[2] / "tasks"

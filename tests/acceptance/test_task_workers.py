@@ -13,8 +13,7 @@ from typing import Any, cast
 import psutil
 import pytest
 
-from harness.engine.pressure import usable
-from harness.gauge import allowed, cores
+from harness.runner.capacity import allowed, cores, usable
 from tests.acceptance.conftest import Project
 from tests.acceptance.kills import words
 

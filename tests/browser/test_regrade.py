@@ -15,10 +15,10 @@ import pytest
 from harness.browser import PlaywrightSession
 from harness.criteria import evaluate, parse
 from harness.recovery import Capture
-from harness.regrade.grading import Grade, grade
-from harness.regrade.page_file import recorded_page
-from harness.regrade.sources import RecordedSources
 from harness.resilience import Deadline, SystemClock
+from harness.runner.regrade.criteria import Grade, grade
+from harness.runner.regrade.page import recorded_page
+from harness.runner.regrade.recorded import RecordedSources
 from tests.browser.conftest import Run
 from tests.browser.hosts import Answer, Host
 from tests.browser.stage import Stage, passed

@@ -12,7 +12,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from harness.agents.registry import ScriptedAgent
-from harness.compile import compile_plan
 from harness.engine import run_task
 from harness.model.events import Event
 from harness.model.ports import ConsoleLine, Evidence, Kept, Observation, Ports, Snapshot, Stage
@@ -21,6 +20,7 @@ from harness.model.report import ErrorReport
 from harness.model.settings import Settings
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
+from harness.runner.compile import compile_plan
 from harness.spec.task import TaskSpec
 
 START = datetime(2025, 11, 16, 9, tzinfo=UTC)

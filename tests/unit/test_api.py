@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from harness import wiring
-from harness.api import execute_task
 from harness.model.events import TaskEnded
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
@@ -19,6 +17,8 @@ from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.log import LOGGER
 from harness.reporting.telemetry.stream import in_task
 from harness.resilience.events import CircuitChanged, Emit
+from harness.runner import harness as wiring
+from harness.runner.api import execute_task
 from harness.spec.task import TaskSpec
 from tests.unit.reporting import sample
 

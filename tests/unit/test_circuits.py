@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from harness.circuits import RunCircuits
 from harness.model.settings import BreakerTable, Settings
 from harness.resilience.breaker import CircuitOpen, State
 from harness.resilience.events import nobody
+from harness.runner.circuits import RunCircuits
 from harness.spec.task import Expect
 from tests.unit.fakes import FakeClock
 

@@ -9,12 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from harness.circuits import FILE, RunCircuits, origin_of
 from harness.environment.ownership import State as Service
 from harness.environment.ownership import is_back
 from harness.model.settings import BreakerTable, Settings
 from harness.resilience.breaker import State
 from harness.resilience.events import ServiceChanged, nobody
+from harness.runner.circuits import FILE, RunCircuits, origin_of
 from tests.unit.fakes import FakeClock
 
 PLAIN = cast("Any", SimpleNamespace(faults=(), spec=SimpleNamespace(expect=None)))

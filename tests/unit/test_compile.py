@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.compile import compile_plan
 from harness.model.plan import Plan
 from harness.model.settings import ChannelSettings, Settings
 from harness.recovery import GiveUp, NoRecovery
 from harness.recovery.failure import Failure
+from harness.runner.compile import compile_plan
 from harness.spec.problems import SpecError
 from harness.spec.references import resolve
 from harness.spec.task import TaskSpec

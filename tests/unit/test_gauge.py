@@ -10,8 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.engine.cgroup import Share
-from harness.gauge import Gauge, allowed, busy, cores
+from harness.runner.capacity import Gauge, Share, allowed, busy, cores
 
 GIB = 2**30
 FREE = Share()
@@ -38,8 +37,8 @@ def limits(
     late: float, monkeypatch: pytest.MonkeyPatch, busy: float = 10.0, share: Share = FREE, processes: int = 1
 ) -> list[int]:
     """The first limits that are set on a machine with four processors, when every place is taken."""
-    monkeypatch.setattr("harness.gauge.cores", lambda: 4)
-    monkeypatch.setattr("harness.gauge.allowed", lambda: share)
+    monkeypatch.setattr("harness.runner.capacity.cores", lambda: 4)
+    monkeypatch.setattr("harness.runner.capacity.allowed", lambda: share)
     monkeypatch.setattr(psutil, "cpu_percent", lambda percpu: [busy] * 256 if percpu else busy)
     memory = type("Memory", (), {"available": 8 * GIB, "total": 16 * GIB})
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
@@ -84,7 +83,7 @@ def test_several_processes_share_what_there_is(monkeypatch: pytest.MonkeyPatch) 
 def test_a_quota_that_is_used_up_gets_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine is idle, as far as psutil can see."""
     used = iter(Share(cores=2.0, used_seconds=seconds) for seconds in count(0.0, 1.0))
-    monkeypatch.setattr("harness.gauge.allowed", lambda: next(used))
+    monkeypatch.setattr("harness.runner.capacity.allowed", lambda: next(used))
     gauge = Gauge(Slow(0.0), lambda: 2, lambda _: None, 1)
     monkeypatch.setattr(psutil, "cpu_percent", lambda percpu: [1.0] * 256)
     sample = asyncio.run(gauge._sample())
@@ -103,5 +102,5 @@ def test_what_this_machine_allows_is_read() -> None:
 
 def test_where_there_are_no_groups_there_is_no_limit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """macOS."""
-    monkeypatch.setattr("harness.gauge.MEMBERSHIP", tmp_path / "none")
+    monkeypatch.setattr("harness.runner.capacity.MEMBERSHIP", tmp_path / "none")
     assert allowed() == Share()

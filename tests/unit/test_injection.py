@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.api import inject_network_failure
 from harness.faults.python import InjectionError, Pending, check, fault_of
 from harness.model.service_settings import ServiceSettings
 from harness.model.settings import ChannelSettings, Settings
+from harness.runner.api import inject_network_failure
 from harness.spec.faults import Refuse
 from tests.unit.fakes import Theatre
 

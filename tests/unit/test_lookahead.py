@@ -12,12 +12,11 @@ from typing import Any, cast
 
 import pytest
 
-from harness import lookahead
-from harness.engine.schedule import Job
-from harness.lookahead import Broken, Lookahead, Ran
-from harness.output import keep
-from harness.sync import LoopThread
-from harness.wiring import SyncHarness
+from harness.runner import parallel as lookahead
+from harness.runner.harness import SyncHarness
+from harness.runner.loop import LoopThread
+from harness.runner.parallel import Broken, Lookahead, Ran, keep
+from harness.runner.schedule import Job
 
 
 def test_output_that_cannot_be_said_takes_no_outcome_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from functools import partial
 
-from harness.output import Output, early, keep, kept_in
+from harness.runner.parallel import Output, early, keep, kept_in
 
 
 def test_what_is_kept_is_said_in_order_and_what_comes_later_at_once() -> None:

@@ -13,15 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness import reaper
 from harness.resilience import SystemClock
-from harness.scratch import Scratch
+from harness.runner import reaper
+from harness.runner.scratch import Scratch
 
 HARNESS = """
 import os, subprocess, sys, time
 from pathlib import Path
 from harness.resilience import SystemClock
-from harness.scratch import Scratch
+from harness.runner.scratch import Scratch
 workspace = Path(sys.argv[1])
 workspace.mkdir(parents=True)
 scratch = Scratch(SystemClock(), workspace)

@@ -15,7 +15,7 @@ from harness.reporting.telemetry.record import Record
 from harness.reporting.telemetry.stream import Telemetry, in_task
 from harness.resilience.breaker import State
 from harness.resilience.events import CircuitChanged, ServiceChanged
-from harness.wiring import Harness
+from harness.runner.harness import Harness
 from tests.unit.fakes import FakeClock
 from tests.unit.reporting import sample
 from tests.unit.services.conftest import settings

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from harness.resilience import SystemClock
-from harness.scratch import temporary_folder
+from harness.runner.scratch import temporary_folder
 
 LEAVE = """
 import os
 from harness.resilience import SystemClock
-from harness.scratch import temporary_folder
+from harness.runner.scratch import temporary_folder
 folder = temporary_folder(SystemClock())
 print(folder.name, flush=True)
 os._exit(9)
@@ -28,7 +28,7 @@ FORGET = """
 from pathlib import Path
 import sys
 from harness.resilience import SystemClock
-from harness.scratch import Scratch
+from harness.runner.scratch import Scratch
 scratch = Scratch(SystemClock(), Path(sys.argv[1]))
 print(scratch.path, flush=True)
 """

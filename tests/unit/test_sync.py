@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.sync import LoopThread
+from harness.runner.loop import LoopThread
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.campaign.cells import Attack, attacks
 from harness.model.plan import Plan
 from harness.model.record import Attempt, MetFault, StepRecord, TaskResult
 from harness.model.settings import Settings
 from harness.recovery.failure import Failure, Passed
+from harness.runner.campaign.trials import Attack, attacks
 from harness.spec.fault_plan import LoadedFaultPlan, load_fault_plan
 from harness.spec.loaded import Loaded
 from tests.unit.reporting.sample import START

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.campaign.artifacts import missing_artifacts
 from harness.reporting.files import NAMES
+from harness.runner.campaign.trials import missing_artifacts
 
 REPORT = {"task_id": "T", "error_type": "unknown", "timestamp": "2026-01-01T00:00:00Z", "step_index": 0}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign.cells import staged, turns
+from harness.runner.campaign.trials import staged, turns
 from harness.spec.problems import SpecError
 from tests.unit.campaign.stage import made
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign.lock import BusyError, reserved
+from harness.runner.campaign.trials import BusyError, reserved
 
 HOLDS = """
 import sys
 from pathlib import Path
-from harness.campaign.lock import reserved
+from harness.runner.campaign.trials import reserved
 with reserved(Path(sys.argv[1]), "other.faults.yaml", alone=True):
     print("held", flush=True)
     sys.stdin.read()

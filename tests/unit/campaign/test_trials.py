@@ -10,11 +10,11 @@ from pathlib import Path
 from jsonschema import Draft202012Validator
 from rich.console import Console
 
-from harness.campaign import Campaign, Running, Size
-from harness.campaign.markdown import markdown
-from harness.campaign.table import show
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
+from harness.runner.campaign.document import Campaign
+from harness.runner.campaign.run import Running, Size
+from harness.runner.campaign.summary import markdown, show
 from harness.schemas import schemas
 from tests.unit.campaign.stage import CRASHED, FAULTS, REFUSED, Runner, made, plan
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-import harness.circuits
-from harness.circuits import FILE
+import harness.runner.circuits
 from harness.cli.main import app
 from harness.resilience import SystemClock
 from harness.resilience.breaker import BreakerSettings
 from harness.resilience.circuit_store import CircuitStore
 from harness.resilience.circuits import Circuits
+from harness.runner.circuits import FILE
 
 SHOP, BANK = "origin:http://shop.local", "origin:http://bank.local"
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_done_is_said(root: Path, tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_locked_is_no_reset(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(harness.circuits, "PATIENCE", 0.05)
+    monkeypatch.setattr(harness.runner.circuits, "PATIENCE", 0.05)
     other = sqlite3.connect(root / FILE, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     try:

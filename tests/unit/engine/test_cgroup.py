@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.engine.cgroup import HUGE, Share, share
-from harness.engine.pressure import usable
+from harness.runner.capacity import HUGE, Share, share, usable
 
 GIB = 2**30
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.circuits import origin_of
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure, Passed
 from harness.resilience.breaker import Breaker, State
 from harness.resilience.events import CircuitChanged, ResilienceEvent
+from harness.runner.circuits import origin_of
 from tests.unit.fakes import FakeClock, Theatre
 
 SHOP, BANK = "http://shop.local/", "http://bank.local/"

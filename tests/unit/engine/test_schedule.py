@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.engine.schedule import Job, Schedule
+from harness.runner.schedule import Job, Schedule
 
 
 def started(schedule: Schedule, limit: int = 10) -> list[str]:

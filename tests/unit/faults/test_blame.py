@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.compile import compile_plan
 from harness.faults import prepare
 from harness.faults.network import blamed
 from harness.model.ports import Heal, Strike
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure
+from harness.runner.compile import compile_plan
 from harness.spec.faults import PageCrash
 from tests.unit.faults.conftest import ManualClock
 from tests.unit.faults.test_injector import CLICK, play

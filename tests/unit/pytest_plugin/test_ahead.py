@@ -8,13 +8,13 @@ from typing import Any, cast
 
 import pytest
 
-from harness.lookahead import Broken
 from harness.model.settings import Settings
 from harness.pytest_plugin.ahead import end, passed_over_lines, processes
 from harness.pytest_plugin.plugin import pytest_sessionfinish
 from harness.pytest_plugin.state import BROWSER, STATE, State
 from harness.reporting.progress import Progress
 from harness.reporting.redaction import Redactor
+from harness.runner.parallel import Broken
 
 
 def after(monkeypatch: pytest.MonkeyPatch, *left: Any) -> State:

@@ -11,8 +11,8 @@ from typing import cast
 
 import pytest
 
-from harness.output import Output, kept_in
 from harness.pytest_plugin.aside import Aside, Streams, _Logs
+from harness.runner.parallel import Output, kept_in
 
 
 def put(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:

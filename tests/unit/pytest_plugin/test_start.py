@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-LATER = ("playwright", "harness.browser", "harness.engine", "harness.reporting.triage", "harness.wiring")
+LATER = ("playwright", "harness.browser", "harness.engine", "harness.reporting.triage", "harness.runner.harness")
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from harness.criteria import evaluate, parse
 from harness.criteria.syntax import Compare, Condition, Literal, Read, Test
-from harness.regrade.grading import Grade, grade
-from harness.regrade.page_file import recorded_page
-from harness.regrade.sources import RecordedSources
 from harness.reporting.redaction import MARK
 from harness.resilience import Deadline
+from harness.runner.regrade.criteria import Grade, grade
+from harness.runner.regrade.page import recorded_page
+from harness.runner.regrade.recorded import RecordedSources
 from tests.unit.criteria.trees import Hand, joined
 from tests.unit.fakes import FakeClock
 

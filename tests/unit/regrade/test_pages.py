@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from harness.criteria import parse
-from harness.regrade.grading import Grade, grade
-from harness.regrade.page_file import DEEPEST, MOST_NODES, recorded_page
-from harness.regrade.sources import RecordedSources
 from harness.reporting.redaction import MARK
+from harness.runner.regrade.criteria import Grade, grade
+from harness.runner.regrade.page import DEEPEST, MOST_NODES, recorded_page
+from harness.runner.regrade.recorded import RecordedSources
 
 HTML = [-1, "html", {}, {}]
 

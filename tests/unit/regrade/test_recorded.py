@@ -10,13 +10,11 @@ import pytest
 
 from harness.model.outcome import reached
 from harness.model.ports import Evidence, Snapshot
-from harness.regrade.documents import LARGEST, UnusableEvidenceError, document
-from harness.regrade.folders import evidence_folders
-from harness.regrade.page import RecordedPage
-from harness.regrade.recorded import recorded
-from harness.regrade.tasks import NamedTasks, OwnTasks
 from harness.reporting.passing import EVIDENCE, PassedEvidence
 from harness.reporting.redaction import MARK, Redactor
+from harness.runner.regrade.page import RecordedPage
+from harness.runner.regrade.recorded import LARGEST, UnusableEvidenceError, document, evidence_folders, recorded
+from harness.runner.regrade.regrading import NamedTasks, OwnTasks
 from tests.unit.reporting import sample
 
 PAGE = {

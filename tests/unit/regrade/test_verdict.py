@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.regrade.criteria import Judge
-from harness.regrade.grading import Grade
-from harness.regrade.recorded import Recorded
-from harness.regrade.score import score_again
-from harness.regrade.sources import RecordedSources
-from harness.regrade.verdict import Ends, standing
 from harness.reporting.redaction import MARK
+from harness.runner.regrade.criteria import Grade, Judge, score_again
+from harness.runner.regrade.recorded import Recorded, RecordedSources
+from harness.runner.regrade.regrading import Ends, standing
 from harness.spec.loaded import Loaded
 from harness.spec.source import Origin
 from harness.spec.task import Expect, TaskSpec

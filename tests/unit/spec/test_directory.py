@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from harness.compile import compile_plan
 from harness.model.settings import Settings
+from harness.runner.compile import compile_plan
 from harness.spec.load import load_file
 from tests.unit.spec.files import STEPS, problems, write
 

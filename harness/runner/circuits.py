@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urljoin, urlsplit
 
-from harness.compile.rules import recovers
 from harness.model.plan import Plan
 from harness.model.settings import Settings
 from harness.resilience import Clock
@@ -16,6 +15,7 @@ from harness.resilience.breaker import Breaker, BreakerSettings
 from harness.resilience.circuit_store import CircuitStore, CircuitStoreError
 from harness.resilience.circuits import CircuitName, Circuits, Scope
 from harness.resilience.events import Emit
+from harness.runner.compile import recovers
 
 FILE = Path(".harness/circuits.sqlite3")
 """Where they are kept with `persist`, below the project's root."""

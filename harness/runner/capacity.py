@@ -8,9 +8,14 @@ above it allow, so that the least counts.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
+
+import psutil
+
+from harness.resilience import Clock
 
 Read = Callable[[str], str]
 """Path below the root of the cgroup file systems (`/sys/fs/cgroup`) -> text; empty where there is no such file."""
@@ -124,3 +129,135 @@ def _number(text: str) -> int | None:
     """None for what is no count: `max`, a negative number, nothing."""
     words = text.strip()
     return int(words) if words.isascii() and words.isdigit() and len(words) < 20 else None
+
+
+# How many tasks at once: measured, not guessed (`--task-workers auto`).
+
+LATE, EARLY = 0.25, 0.08
+"""Seconds by which the loop answers late: above the first it is too much, below the second there is room."""
+ROOM = 0.85
+"""Share of the processors that is busy; below it there is room."""
+SCARCE = 0.10
+"""Share of the memory that is free; below it fewer tasks run."""
+EACH = 300 * 2**20
+"""Bytes of free memory that one more task asks for: a page of Chromium and what records it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was measured since the last look."""
+
+    busy: float
+    """Share of the processors, 0 to 1."""
+    late: float
+    """Seconds that the loop was late at most."""
+    free: int
+    """Bytes of memory."""
+    total: int
+    running: int
+
+
+def usable(processors: int, quota: float) -> int:
+    """Whole processors, of so many and a quota of processor time (a control group's): at least one."""
+    return max(1, int(min(processors, quota)))
+
+
+def first_limit(cores: int, free: int) -> int:
+    """Before anything was measured: one for each processor, as far as memory goes."""
+    return max(1, min(cores, free // EACH))
+
+
+def next_limit(limit: int, sample: Sample, cores: int) -> int:
+    """One more when all places are taken and there is room; a quarter less when it is too much."""
+    if not sample.running:
+        return limit  # what is too much now, such as the start of the process, is none of the tasks' doing
+    if sample.free < SCARCE * sample.total or sample.late > LATE:
+        return max(1, limit - max(1, limit // 4))
+    idle = sample.busy < ROOM and sample.late < EARLY and sample.free > 2 * EACH
+    if idle and sample.running >= limit:
+        return min(limit + 1, 4 * cores)
+    return limit
+
+
+# Measures how much the machine can take, while tasks run (`--task-workers auto`).
+
+TICK = 0.1
+"""Seconds between two looks at the clock: how late the loop is."""
+TICKS = 5
+"""Looks for one sample."""
+GROUPS = Path("/sys/fs/cgroup")
+MEMBERSHIP = Path("/proc/self/cgroup")
+MOST = 1_000_000
+"""Bytes of such a file that are read."""
+
+
+class Gauge:
+    """Sets a limit from what it measures; one coroutine on the loop that does the work."""
+
+    def __init__(
+        self, clock: Clock, running: Callable[[], int], set_limit: Callable[[int], None], processes: int
+    ) -> None:
+        """`processes`: so many of our kind share the machine (xdist)."""
+        self._clock = clock
+        self._running = running
+        self._set_limit = set_limit
+        self._processes = processes
+        self._share = allowed()
+        self._looked = clock.now()
+
+    async def watch(self) -> None:
+        """Until it is cancelled."""
+        mine = max(1, usable(cores(), self._share.cores) // self._processes)
+        limit = first_limit(mine, self._memory(self._share)[0])
+        busy()  # the first answer of psutil says nothing
+        while True:
+            self._set_limit(limit)
+            limit = next_limit(limit, await self._sample(), mine)
+
+    async def _sample(self) -> Sample:
+        late, most = 0.0, 0
+        for _ in range(TICKS):
+            began = self._clock.now()
+            await self._clock.sleep(TICK)
+            late = max(late, self._clock.now() - began - TICK)
+            most = max(most, self._running())
+        now, looked = allowed(), self._clock.now()
+        used = max(busy(), now.busy_since(self._share, looked - self._looked))
+        self._share, self._looked = now, looked
+        return Sample(used, late, *self._memory(now), most)
+
+    def _memory(self, now: Share) -> tuple[int, int]:
+        """Bytes that are free, and of how many: this process's part of what the machine and its groups have."""
+        memory = psutil.virtual_memory()
+        free, total = min(memory.available, now.free), min(memory.total, now.memory)
+        return free // self._processes, total // self._processes
+
+
+def cores() -> int:
+    """Processors that this process may use; Python 3.13 knows of `-X cpu_count`, too."""
+    if hasattr(os, "process_cpu_count"):
+        return os.process_cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def busy() -> float:
+    """Share, 0 to 1, of the processors that this process may use which was taken since the last call, by whomever."""
+    each = psutil.cpu_percent(percpu=True)
+    mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(len(each))
+    loads = [each[number] for number in mine if number < len(each)] or each
+    return sum(loads) / len(loads) / 100 if loads else 0.0
+
+
+def allowed() -> Share:
+    """What the control groups of this process allow; where there are none (macOS, Windows), everything."""
+    membership = _text(MEMBERSHIP)
+    return share(membership, lambda path: _text(GROUPS / path)) if membership else Share()
+
+
+def _text(path: Path) -> str:
+    """Empty for what cannot be read."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(MOST)
+    except OSError:
+        return ""

@@ -1,19 +1,27 @@
-"""A criterion over recorded evidence: it holds, it does not, or that cannot be told. Kleene's logic, pure.
-
-The evidence is of one moment. A part that waits may be judged later than that: what is written after it in ALL, too.
-"""
+"""The criteria of a task file, filled in and judged by one task's evidence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.criteria import Criterion, Json
+from harness.criteria import Criterion, CriterionError, parse
+from harness.criteria import Json as CriterionJson
 from harness.criteria.check import Pass, check, read
 from harness.criteria.syntax import Compare, Condition, Every, Not, Read, Some, Stable, Test, Within, walk
 from harness.criteria.values import SECONDS, Patience
-from harness.regrade.sources import RecordedSources, redacted, redacted_names
-from harness.regrade.undecided import UndecidedError
+from harness.engine.result import rated, total, weighted
+from harness.model.settings import Settings
+from harness.recovery.failure import Failed
+from harness.reporting.redaction import MARK
+from harness.runner.compile import Filling
+from harness.runner.regrade.page import UndecidedError
+from harness.runner.regrade.recorded import RecordedSources, UnusableEvidenceError, redacted, redacted_names
+from harness.spec.loaded import Loaded
+from harness.spec.references import BadReferenceError, MissingMemory, Scope, interpolate_criterion
+from harness.spec.task import ScoringCheckpoint, TaskSpec
+
+# A criterion over recorded evidence: it holds, it does not, or that cannot be told. Kleene's logic, pure.
 
 TOLERANCE = 2.0
 """Seconds by which the recorded time may be wrong."""
@@ -30,8 +38,8 @@ class Grade:
     part: str
     """The smallest part that decides, or that cannot be decided."""
     why: str = ""
-    expected: Json = None
-    actual: Json = None
+    expected: CriterionJson = None
+    actual: CriterionJson = None
     later: bool = False
     """Undecided because it may be settled later than the evidence."""
 
@@ -144,3 +152,100 @@ def _waited(source: str, part: Grade, seconds: float, *, settles: bool) -> Grade
         return replace(part, later=True)
     how = "holds" if part.holds else "does not hold"
     return Grade(None, source, f"{_WAITS}: at that moment {part.part} {how}", part.expected, part.actual, later=True)
+
+
+# The score again: `scoring_checkpoints` and `rubrics`, as far as the evidence tells.
+
+
+@dataclass(frozen=True, slots=True)
+class PartGrade:
+    """One scoring checkpoint."""
+
+    id: str
+    applies: bool | None
+    grade: Grade
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRange:
+    """The score; `lowest` and `highest` differ where the evidence leaves something open."""
+
+    lowest: float | None
+    """None: not known at all, for the reason in `why`."""
+    highest: float | None
+    parts: tuple[PartGrade, ...] = ()
+    why: str = ""
+
+
+async def score_again(
+    spec: TaskSpec, judge: Judge, attempts: Mapping[str, int] | None, succeeded: bool | None
+) -> ScoreRange | None:
+    """None for a task that declares neither scoring checkpoints nor rubrics. `succeeded` is None while undecided."""
+    if not spec.scoring_checkpoints and not spec.rubrics:
+        return None
+    parts = tuple([await _graded(part, judge) for part in spec.scoring_checkpoints])
+    if open_ := [part.id for part in parts if part.applies is None]:
+        return ScoreRange(None, None, parts, f"whether {', '.join(open_)} applies cannot be told")
+    if spec.rubrics and attempts is None:
+        return ScoreRange(None, None, parts, "the attempts that rubrics count were not recorded")
+    low, high = (_total(spec, parts, attempts or {}, succeeded, kind) for kind in (False, True))
+    return ScoreRange(low, high, parts)
+
+
+async def _graded(part: ScoringCheckpoint, judge: Judge) -> PartGrade:
+    applies = (await judge(part.when)).holds if part.when and part.when.strip() else True
+    return PartGrade(part.id, applies, await judge(part.assertion))
+
+
+def _total(
+    spec: TaskSpec, graded: tuple[PartGrade, ...], attempts: Mapping[str, int], succeeded: bool | None, kind: bool
+) -> float:
+    """With everything that is open taken for met, or (not `kind`) for unmet."""
+    looked = [
+        (part, bool(found.applies), None if (kind if found.grade.holds is None else found.grade.holds) else "unmet")
+        for part, found in zip(spec.scoring_checkpoints, graded, strict=True)
+    ]
+    parts = weighted(looked)
+    made, worked, planned = (attempts.get(name, 0) for name in ("made", "passed", "planned"))
+    values = rated(parts, made, worked, planned, kind if succeeded is None else succeeded)
+    return total(parts, spec.rubrics, values).total
+
+
+class Judge:
+    """Judges texts of one task file."""
+
+    def __init__(self, task: Loaded, sources: RecordedSources, environ: Mapping[str, str]) -> None:
+        """Raises UnusableEvidenceError for a file whose references lead nowhere."""
+        self._sources = sources
+        try:
+            self._filling = Filling(task.spec, Settings(), environ, task.origin)
+        except BadReferenceError as error:
+            raise UnusableEvidenceError(f"its file cannot be filled in: {error}") from error
+
+    async def __call__(self, text: str) -> Grade:
+        """The text as the file has it. Never raises: what cannot be told is undecided."""
+        ready = self._filling.criteria(("success_criteria",), (text,))
+        if not ready:
+            return Grade(None, text, self._filling.problems[-1].message)
+        try:
+            resolved = await self._resolved(str(ready[0]))
+            return await grade(parse(resolved), self._sources)
+        except MissingMemory as missing:
+            return Grade(False, text, f"memory has no {missing.key!r}, which it refers to")
+        except (UndecidedError, BadReferenceError, CriterionError, Failed) as error:
+            return Grade(None, text, str(error))
+
+    async def _resolved(self, text: str) -> str:
+        """With what memory held then. Raises UndecidedError where that is redacted."""
+        if "${" not in text:
+            return text
+        memory = await self._sources.memory()
+        try:
+            resolved = interpolate_criterion(text, Scope(memory=memory))
+        except MissingMemory:
+            if redacted_names(dict(memory)):
+                raise UndecidedError("names of memory entries are redacted in the evidence") from None
+            raise
+        if MARK in resolved and MARK not in text:
+            raise UndecidedError("what it takes from memory is redacted in the evidence")
+        return resolved

@@ -7,19 +7,19 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from harness.compile import compile_plan
 from harness.model.events import Event
 from harness.model.outcome import reached, unmet
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery import NoRecovery
+from harness.runner.compile import compile_plan
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
 from harness.spec.steps import Assert, Open, Screenshot, Scroll, Wait
 from harness.spec.suite import before, dependencies, with_episodes
 
 if TYPE_CHECKING:
-    from harness.wiring import SyncHarness
+    from harness.runner.harness import SyncHarness
 
 Sink = Callable[[Event], None]
 RunTask = Callable[[Plan], TaskResult]

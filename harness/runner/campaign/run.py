@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from harness.campaign import summing
-from harness.campaign.cells import Attack, Turn, turns
-from harness.campaign.document import Campaign, Trial
-from harness.campaign.trials import RunTask, made
+from harness.runner.campaign import summary as summing
+from harness.runner.campaign.document import Campaign, Trial
+from harness.runner.campaign.trials import Attack, RunTask, Turn, made, turns
 from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.faults import ServiceFault
 

@@ -20,7 +20,6 @@ from uuid import uuid4
 
 from harness.agents.registry import Agents
 from harness.browser import Browsers, Endpoints, SessionRequest, StorageState
-from harness.circuits import RunCircuits
 from harness.engine import run_task
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
@@ -43,8 +42,9 @@ from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, nobody
-from harness.scratch import Scratch
-from harness.sync import Caller, LoopThread, Pending
+from harness.runner.circuits import RunCircuits
+from harness.runner.loop import Caller, LoopThread, Pending
+from harness.runner.scratch import Scratch
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import psutil
 
-from harness import reaper
 from harness.resilience import Clock
+from harness.runner import reaper
 
 PREFIX = "taskspec"
 YOUNGEST = timedelta(minutes=1)

@@ -12,12 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.compile import compile_plan
 from harness.faults.python import Injection, InjectionError, Pending, check, fault_of, hosts, unknown_host
 from harness.model.plan import Plan, new_run_id
 from harness.model.record import TaskResult
 from harness.model.settings import Settings, load_settings
 from harness.reporting.telemetry.log import RunEvents
+from harness.runner.compile import compile_plan
 from harness.spec.defaults import Defaults
 from harness.spec.faults import FaultBase
 from harness.spec.load import find_tasks, load_file
@@ -28,7 +28,7 @@ from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
     from harness.reporting.redaction import Redactor
-    from harness.wiring import SyncHarness
+    from harness.runner.harness import SyncHarness
 
 PENDING = Pending()
 """What the next task meets."""
@@ -147,7 +147,7 @@ def _project() -> Path:
 @lru_cache
 def _harness(root: Path) -> tuple[SyncHarness, RunEvents]:
     from harness.reporting.redaction import Redactor
-    from harness.wiring import SyncHarness
+    from harness.runner.harness import SyncHarness
 
     settings, run = load_settings(root), new_run_id(datetime.now(UTC), os.getpid())
     # This process may be one of pytest, with a run of its own: `.harness/events.jsonl` leads to that one.

@@ -2,18 +2,165 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from harness.criteria.values import moment_in
 from harness.model.ports import Json
-from harness.regrade.documents import UnusableEvidenceError, document, table
-from harness.regrade.page import RecordedPage
-from harness.regrade.page_file import recorded_page
-from harness.regrade.sources import RecordedSources
 from harness.reporting.grading import PAGE_STATE, UNMET
+from harness.reporting.redaction import MARK
+from harness.runner.regrade.page import RecordedPage, UndecidedError, recorded_page
+
+# Reads JSON that nobody vouches for: bounded in size and depth, and every refusal has a reason.
+
+LARGEST = 32 * 1024 * 1024
+DEEPEST = 100
+
+
+class UnusableEvidenceError(ValueError):
+    """A directory, or a file in it, that nothing can be judged by; the message says why."""
+
+
+def document(path: Path) -> Json:
+    """Raises UnusableEvidenceError."""
+    if path.is_symlink() or not path.is_file():
+        raise UnusableEvidenceError(f"{path.name} is not there")
+    if path.stat().st_size > LARGEST:
+        raise UnusableEvidenceError(f"{path.name} is larger than {LARGEST // 1024 // 1024} MiB")
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UnusableEvidenceError(f"{path.name} cannot be read: {error.strerror}") from error
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise UnusableEvidenceError(f"{path.name} is no JSON: half-written, or not ours") from None
+    except (RecursionError, ValueError):  # a number of too many digits
+        raise UnusableEvidenceError(f"{path.name} is nested too deeply, or holds too long a number") from None
+    if _deeper(found, DEEPEST):
+        raise UnusableEvidenceError(f"{path.name} is nested more than {DEEPEST} deep")
+    return found
+
+
+def table(path: Path) -> dict[str, Json]:
+    """A document that is an object. Raises UnusableEvidenceError."""
+    found = document(path)
+    if not isinstance(found, dict):
+        raise UnusableEvidenceError(f"{path.name} is not an object")
+    return found
+
+
+def _deeper(value: Json, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        level = [
+            item
+            for each in level
+            if isinstance(each, dict | list)
+            for item in (each.values() if isinstance(each, dict) else each)
+        ]
+    return bool(level)
+
+
+# Where there is evidence below a folder.
+
+MARKS = ("manifest.json", "error_report.json")
+DEEPEST_FOLDER = 6
+
+
+def evidence_folders(place: Path) -> Iterator[Path]:
+    """The directories below that are, or look like, one task's; itself, when it is one. Links are not followed.
+
+    A folder of files directly in `place` looks like one: what it is worth is seen when it is read.
+    """
+    for here, folders, files in os.walk(place):
+        path = Path(here)
+        depth = len(path.relative_to(place).parts)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and depth < DEEPEST_FOLDER)
+        seen = [name for name in files if not name.startswith(".")]
+        if any(mark in seen for mark in MARKS):
+            folders.clear()
+            yield path
+        elif seen and not folders and depth == 1:
+            yield path
+
+
+# What was recorded, where criteria read from it (criteria.Sources).
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSources:
+    """Each part is what was recorded, or a text that says why it is not known."""
+
+    recorded_page: RecordedPage | str
+    entries: Mapping[str, Json] | str
+    channels: Mapping[str, Json] | str
+    at: datetime | None
+    """The world's time; known to a second or two."""
+    url: str | None = None
+    """Known also of a page that did not answer."""
+
+    async def page(self, function: str, selector: str | None, name: str | None) -> Json:
+        if not isinstance(self.recorded_page, str):
+            return self.recorded_page.read(function, selector, name)
+        if function == "url" and self.url is not None:
+            return self.url
+        raise UndecidedError(f"the page was not recorded: {self.recorded_page}")
+
+    async def memory(self) -> Mapping[str, Json]:
+        if isinstance(self.entries, str):
+            raise UndecidedError(f"memory was not recorded: {self.entries}")
+        return self.entries
+
+    async def channel(self, name: str) -> Json:
+        if isinstance(self.channels, str):
+            raise UndecidedError(f"the environment was not recorded: {self.channels}")
+        if name not in self.channels:
+            told = self.channels.get("error")
+            raise UndecidedError(f"channel `{name}` was not recorded" + (f": {told}" if isinstance(told, str) else ""))
+        document = self.channels[name]
+        if isinstance(document, dict) and document.keys() == {"error"}:
+            raise UndecidedError(f"channel `{name}` could not be read then: {document['error']}")
+        return document
+
+    def now(self) -> datetime:
+        if self.at is None:
+            raise UndecidedError("the time was not recorded")
+        return self.at
+
+    def later(self, seconds: float) -> RecordedSources:
+        """The same, at another time."""
+        return replace(self, at=self.at and self.at + timedelta(seconds=seconds))
+
+
+def redacted(value: Json) -> bool:
+    """Whether anything in it, names included, is redacted."""
+    return any(MARK in text for text in _texts(value))
+
+
+def redacted_names(value: Json) -> bool:
+    """Whether the name of anything in it is redacted, so that a path may miss what is there."""
+    return any(MARK in text for text in _texts(value, values=False))
+
+
+def _texts(value: Json, *, values: bool = True) -> Iterator[str]:
+    """Without recursion: a document may be nested deeper than Python's stack is."""
+    waiting = [value]
+    while waiting:
+        match waiting.pop():
+            case str(text) if values:
+                yield text
+            case dict(items):
+                yield from map(str, items)
+                waiting += items.values()
+            case list(items):
+                waiting += items
+            case _:
+                pass
+
 
 OLDER = "the evidence is of an older version"
 

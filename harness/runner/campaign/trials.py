@@ -1,0 +1,256 @@
+"""Makes the trials, one after the other; what goes wrong with one does not end the others."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import psutil
+from pydantic import ValidationError
+
+from harness.model.diagnosis import Aftermath, aftermath, disappointments
+from harness.model.outcome import reached
+from harness.model.plan import Plan
+from harness.model.record import MetFault, TaskResult
+from harness.model.report import ErrorReport
+from harness.model.settings import Settings
+from harness.reporting.files import MANIFEST, NAMES
+from harness.runner.campaign.document import Trial
+from harness.runner.compile import compile_plan, ready, scope_of, secrets_of, variables_of
+from harness.spec.fault_plan import LoadedFaultPlan
+from harness.spec.faults import Fault
+from harness.spec.loaded import Loaded
+from harness.spec.names import slug
+from harness.spec.problems import Problem, SpecError
+from harness.spec.suite import before, dependencies, with_episodes
+
+# Whether a failure left all that it should.
+
+
+def missing_artifacts(folder: Path | None) -> tuple[str, ...]:
+    """What is not right with the directory of a failure: a line each; none when it is complete."""
+    if folder is None:
+        return ("no directory was written",)
+    return (*_of_manifest(folder), *_of_report(folder / "error_report.json"))
+
+
+def _of_manifest(folder: Path) -> Iterator[str]:
+    try:
+        document = json.loads((folder / MANIFEST).read_text("utf-8"))
+        entries: dict[str, dict[str, Any]] = {entry["name"]: entry for entry in document["artifacts"]}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        yield f"{MANIFEST}: {error}"
+        return
+    for name in NAMES:
+        entry = entries.get(name)
+        if entry is None:
+            yield f"{name}: not in {MANIFEST}"
+        elif entry["status"] == "taken" and not (folder / name).is_file():
+            yield f"{name}: said to be taken, and not there"
+        elif entry["status"] != "taken" and not entry.get("reason"):
+            yield f"{name}: {entry['status']}, without a reason"
+
+
+def _of_report(file: Path) -> Iterator[str]:
+    try:
+        ErrorReport.model_validate_json(file.read_bytes())
+    except OSError as error:
+        yield f"{file.name}: {error.strerror}"
+    except ValidationError as error:
+        yield f"{file.name}: {error.error_count()} values that its schema refuses"
+
+
+# What a campaign tries: every fault in every task that it strikes, and every such task as it is.
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One fault in one task; without a fault: the task as it is."""
+
+    task: Loaded
+    plan: Plan
+    preludes: tuple[Plan, ...]
+    """What has to run before it, without the fault."""
+    name: str = ""
+    """Of the fault; empty: a clean run."""
+    fault: Fault | None = None
+
+    @property
+    def label(self) -> str:
+        """One name of task and fault, for people."""
+        return f"{self.task.spec.task_id} {self.name or 'clean'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One trial to make."""
+
+    attack: Attack
+    number: int
+    seed: int
+
+
+def attacks(loaded: LoadedFaultPlan, tasks: Sequence[Loaded], settings: Settings, run: str) -> list[Attack]:
+    """For each task that is struck: as it is, then with each of its faults. Raises SpecError."""
+    found: list[Attack] = []
+    problems: list[Problem] = []
+    order = with_episodes(tasks, dependencies(tasks))
+    by_id = {task.spec.task_id: task for task in tasks}
+    for task in tasks:
+        numbers = [number for number, _ in loaded.plan.of(task.spec)]
+        if not numbers:
+            continue
+        try:
+            earlier = [by_id[name] for name in before(task.spec.task_id, order)]
+            preludes = tuple(compile_plan(each, settings=settings, run_id=run) for each in earlier)
+            clean = Attack(task, compile_plan(task, settings=settings, run_id=run), preludes)
+            found += [clean, *(_with(clean, loaded, number) for number in numbers)]
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(dict.fromkeys(problems))
+    return found
+
+
+def _with(clean: Attack, loaded: LoadedFaultPlan, number: int) -> Attack:
+    spec, declared = clean.task.spec, loaded.plan.faults[number].fault
+    fault = ready(loaded, number, spec, scope_of(spec, os.environ))
+    secrets = (*clean.plan.secrets, *secrets_of(variables_of(declared), os.environ))
+    plan = replace(clean.plan, faults=(*clean.plan.faults, fault), secrets=secrets)
+    return replace(clean, plan=plan, name=loaded.name_of(number), fault=fault)
+
+
+def turns(found: Sequence[Attack], *, trials: int, clean: int, seed: int) -> Iterator[Turn]:
+    """Side by side: of each task a clean run, then one with each fault; then the same with the next seed."""
+    for number in range(max(trials, clean)):
+        for attack in found:
+            if number < (clean if attack.fault is None else trials):
+                yield Turn(attack, number, seed + number)
+
+
+def staged(turn: Turn, run: str) -> tuple[Plan, tuple[Plan, ...]]:
+    """The plan of a trial and of what runs before it, in a fresh world, with a folder of its own."""
+    attack = turn.attack
+    key = slug(f"{attack.plan.key}--{attack.name or 'clean'}--{turn.number}")
+    world = f"{slug(run)}.{key}"
+    plan = replace(attack.plan, key=key, world=world, fault_seed=turn.seed)
+    return plan, tuple(_prelude(each, plan) for each in attack.preludes)
+
+
+def _prelude(earlier: Plan, plan: Plan) -> Plan:
+    """In the same world when it is of the same episode."""
+    same = earlier.spec.episode_id is not None and earlier.spec.episode_id == plan.spec.episode_id
+    key = slug(f"{plan.key}--after--{earlier.key}")
+    return replace(earlier, key=key, world=plan.world if same else f"{plan.world}.{earlier.key}")
+
+
+# Campaigns of one project, kept from failing each other's trials: they share its services.
+
+
+class BusyError(RuntimeError):
+    """Another campaign runs in the project, and the two cannot run at once."""
+
+
+@contextmanager
+def reserved(file: Path, name: str, *, alone: bool) -> Iterator[None]:
+    """For as long as the block lasts; of a process that dies, the kernel lets go. Raises BusyError at once, or OSError.
+
+    `alone`: a campaign that ends services of the project. The others can run beside each other.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a+", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BusyError(_busy(lock)) from None
+        if alone:
+            lock.truncate(0)  # those who stand there have ended
+        lock.write(f"{os.getpid()} {' '.join(name.split())}\n")
+        lock.flush()
+        yield
+
+
+def _busy(lock: TextIO) -> str:
+    lock.seek(0)
+    entries = [line.strip().partition(" ") for line in lock]
+    running = [f"pid {pid}, {name}" for pid, _, name in entries if pid.isdigit() and psutil.pid_exists(int(pid))]
+    who = f" ({'; '.join(running)})" if running else ""
+    return (
+        f"another campaign runs in this project{who}: they share its services, and a fault that ends one "
+        "would fail the other's trials. Start this one when that has ended"
+    )
+
+
+RunTask = Callable[[Plan], TaskResult]
+
+
+def made(turns: Iterable[Turn], run_task: RunTask, run: str, root: Path) -> Iterator[Trial]:
+    """A trial for each turn. `root` is the folder that paths of artifacts are shown relative to."""
+    for turn in turns:
+        yield _made(turn, run_task, run, root)
+
+
+def _made(turn: Turn, run_task: RunTask, run: str, root: Path) -> Trial:
+    try:
+        plan, preludes = staged(turn, run)
+        for prelude in preludes:
+            result = run_task(prelude)
+            if not reached(prelude.spec, result):
+                return _impossible(turn, f"{prelude.task_id}, which runs before it, did not do what it declares")
+        return judged(turn, run_task(plan), root)
+    except Exception as error:  # noqa: BLE001 - one trial that cannot be made must not take the others along
+        return _impossible(turn, f"{type(error).__name__}: {error}")
+
+
+def _impossible(turn: Turn, why: str) -> Trial:
+    task_id, fault = turn.attack.task.spec.task_id, turn.attack.name or None
+    return Trial(task_id=task_id, fault=fault, number=turn.number, seed=turn.seed, seconds=0, error=why, unmet=(why,))
+
+
+def judged(turn: Turn, result: TaskResult, root: Path) -> Trial:
+    """What the result of a trial says."""
+    attack = turn.attack
+    good = reached(attack.task.spec, result)
+    met = result.faults[-1] if attack.fault is not None and result.faults else None
+    found = aftermath(met, result) if met else Aftermath(struck=False)
+    missing = missing_artifacts(result.artifacts) if result.failure and not result.skipped else None
+    return Trial(
+        task_id=result.task_id,
+        fault=attack.name or None,
+        number=turn.number,
+        seed=turn.seed,
+        seconds=round(result.elapsed, 3),
+        final_state="skipped" if result.skipped else result.final_state,
+        code=result.failure.code if result.failure else None,
+        reached=good,
+        struck=met.count if met else 0,
+        seen=found.code,
+        recovery_seconds=found.seconds if good else None,
+        missing=missing,
+        artifacts=result.artifacts.relative_to(root).as_posix() if result.artifacts else None,
+        error=met.problem if met else "",
+        unmet=tuple(_unmet(turn, result, met, found, good)),
+    )
+
+
+def _unmet(turn: Turn, result: TaskResult, met: MetFault | None, found: Aftermath, good: bool) -> Iterator[str]:
+    fault = turn.attack.fault
+    ended = result.failure.message if result.failure else result.skipped or result.final_state
+    if fault is None:
+        if not good:
+            yield f"the clean trial did not do what the task declares: {ended}"
+        return
+    if met is None:
+        yield f"the task could not begin: {ended}"
+    elif met.problem:
+        yield f"the fault failed: {met.problem}"
+    elif not found.struck and fault.probability == 1:
+        yield "the fault never struck" + ("" if result.failure is None else f", for the task ended before: {ended}")
+    elif met is not None:
+        yield from disappointments(met, found, reached=good)
