@@ -10,7 +10,7 @@ from typing import Any
 
 from benchmarks.ground import ROOT
 from benchmarks.workload import BLOCK, SHOP, jobs, task_spec
-from harness.cli.demo_settings import free_ports, settings_text
+from harness.cli.demo import free_ports, settings_text
 
 CAMPAIGN = "tasks/campaigns/e2e.faults.yaml"
 SMALL = 3

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from harness.faults.python import InjectionError
     from harness.model.record import TaskResult
     from harness.model.report import ErrorReport
-    from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
+    from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
     from harness.recovery.catalog import ErrorType
     from harness.runner.api import (
         clear_faults,
@@ -40,9 +40,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "CriterionFailed": "harness.pytest_plugin.failures",
+    "CriterionFailed": "harness.pytest_plugin.errors",
     "SpecError": "harness.spec.problems",
-    "TaskFailed": "harness.pytest_plugin.failures",
+    "TaskFailed": "harness.pytest_plugin.errors",
     "ErrorReport": "harness.model.report",
     "ErrorType": "harness.recovery.failure",
     "InjectionError": "harness.faults.python",

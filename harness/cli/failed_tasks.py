@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import compress
 from pathlib import Path
 
-from harness.cli.kept import Kept, UnreadableReportError, latest, read_kept
+from harness.cli.failures import Kept, UnreadableReportError, latest, read_kept
 from harness.model.report import ErrorReport
 from harness.reporting.files import printable, shown_path
 from harness.reporting.history.comparison import passed_last

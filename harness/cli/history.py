@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.ending import fail
-from harness.cli.project import project_of
+from harness.cli.project import fail, project_of
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -13,12 +13,12 @@ from harness.cli.chaos import chaos
 from harness.cli.circuits import circuits
 from harness.cli.dashboard import dashboard
 from harness.cli.demo import demo
-from harness.cli.ending import Commands
 from harness.cli.explain import explain
 from harness.cli.history import app as history
 from harness.cli.merge import merge
 from harness.cli.new import new
 from harness.cli.open_trace import open_trace
+from harness.cli.project import Commands
 from harness.cli.regrade import regrade
 from harness.cli.replay import replay
 from harness.cli.report import report

@@ -12,10 +12,19 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.chosen_failure import LAST, Artifacts, Run, artifacts_root, the_failure
-from harness.cli.ending import fail
-from harness.cli.kept import Kept, cases_of, is_kept, latest, named
-from harness.cli.project import settings_at
+from harness.cli.failures import (
+    LAST,
+    Artifacts,
+    Kept,
+    Run,
+    artifacts_root,
+    cases_of,
+    is_kept,
+    latest,
+    named,
+    the_failure,
+)
+from harness.cli.project import fail, settings_at
 from harness.reporting.files import inside, shown_path
 from harness.reporting.task_record import LAST_RUN, TaskRecord, load_last_run
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.ending import fail
-from harness.cli.project import project_of, settings_at
+from harness.cli.project import fail, project_of, settings_at
 from harness.model.settings import SettingsError
 from harness.spec.defaults import Defaults
 from harness.spec.problems import SpecError

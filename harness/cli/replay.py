@@ -2,28 +2,361 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
 import sys
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any, Protocol
+from urllib.parse import urlsplit
 
 import typer
 
-from harness.cli.chosen_failure import Artifacts, AsJson, Run, the_failure
-from harness.cli.ending import fail
+from harness.agents.python import Source
+from harness.agents.registry import Agents, TaskAgent
+from harness.browser.context import Tab
+from harness.cli.failures import Artifacts, AsJson, Kept, Run, the_failure
 from harness.cli.open_trace import has_display
-from harness.cli.project import settings_at
+from harness.cli.project import fail, settings_at
+from harness.environment.ownership import LOGS, label, owner_file, read_held
 from harness.model.plan import Plan, new_run_id
+from harness.model.ports import Observe
+from harness.model.record import History, TaskResult
 from harness.model.settings import Settings, SettingsError
-from harness.reporting.files import printable, shown_path
+from harness.recovery.failure import Failed, Failure
+from harness.reporting.console import described, shortened
+from harness.reporting.files import inside, printable, shown_path
 from harness.reporting.redaction import Redactor
+from harness.resilience.breaker import Breaker
+from harness.runner.compile import compile_plan
+from harness.runner.harness import Harness
+from harness.runner.loop import Caller, LoopThread
+from harness.spec.load import load_file
+from harness.spec.loaded import Loaded
+from harness.spec.names import host_of
+from harness.spec.parametrize import expand
+from harness.spec.problems import SpecError
+from harness.spec.steps import Step
 
-if TYPE_CHECKING:
-    from harness.cli.held_back import HeldBack
-    from harness.model.record import TaskResult
+# Runs a task up to a step, and stops there with its page open.
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Where to stop: before the step of that number of the plan `key`; the number of steps: before the criteria."""
+
+    key: str
+    index: int
+    reached: Callable[[str], Awaitable[None]]
+    """Called with the page's address; the task goes on to its end when it returns."""
+
+
+class StoppingAgents(Agents):
+    """Those of the project; whoever plays steps back stops."""
+
+    def __init__(self, settings: Settings, stop: Stop) -> None:
+        super().__init__(settings.agents, settings.root)
+        self._stop = stop
+
+    def agent(self, name: str | None) -> TaskAgent:
+        """As of `Agents`."""
+        if name is not None:
+            self.source(name)
+        return StoppingAgent(self.source, self._breaker, self._stop)
+
+
+class StoppingAgent(TaskAgent):
+    """Plays the steps back; in place of the one to stop at it waits, and ends the task."""
+
+    def __init__(self, source: Callable[[str], Source], breaker: Callable[[str], Breaker | None], stop: Stop) -> None:
+        super().__init__(source, breaker)
+        self._stop = stop
+
+    async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
+        """As of `TaskAgent`. Raises Failed where the replay is over."""
+        if plan.key != self._stop.key or len(history) < self._stop.index:
+            return await super().propose(plan, history, observe)
+        await self._stop.reached(await _address(observe))
+        raise Failed(Failure("INTERRUPTED", f"The replay stopped before step {self._stop.index}"))
+
+
+async def _address(observe: Observe) -> str:
+    """Empty when the page cannot be looked at."""
+    try:
+        return (await observe()).url
+    except Failed:
+        return ""
+
+
+def _forget(_: asyncio.AbstractEventLoop, __: object) -> None:
+    """The run is over: what browser and driver did not answer, as they got the same Ctrl-C, nobody needs to read."""
+
+
+def replay_until(
+    plan: Plan,
+    settings: Settings,
+    run_id: str,
+    index: int,
+    pause: Callable[[str], None],
+    held: HeldBack | None = None,
+) -> tuple[TaskResult, bool]:
+    """The result, and whether it came to the step. `pause` is called there, on this thread, with the page's address.
+
+    `held` decides what is not sent; without it, everything is. The evidence is taken after that, and kept under
+    `settings.artifacts`. Raises ValueError or OSError for settings that cannot be met.
+    """
+    there: list[str] = []
+    alone = replace(plan, alternative=None)  # it would run when the replay is over
+
+    async def main(caller: Caller) -> TaskResult:
+        async def reached(address: str) -> None:
+            there.append(address)
+            await caller.call(partial(pause, address))
+
+        harness = Harness(settings, run_id) if held is None else CarefulHarness(settings, run_id, held)
+        harness.agents = StoppingAgents(settings, Stop(plan.key, index, reached))
+        try:
+            return await harness.run(alone, caller)
+        finally:
+            asyncio.get_running_loop().set_exception_handler(_forget)
+            await harness.close()
+
+    loop = LoopThread()
+    try:
+        return loop.run(main, lambda _: None), bool(there)
+    finally:
+        loop.close()
+
+
+# Requests that a replay does not send: those that may change something on sites that the project does not serve.
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+REFUSAL = "blockedbyclient"
+
+
+class Request(Protocol):
+    """Playwright's, as far as it is looked at."""
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def url(self) -> str: ...
+
+
+class Route(Protocol):
+    """Playwright's: a request that waits."""
+
+    @property
+    def request(self) -> Any: ...
+
+    def abort(self, error_code: str | None = None) -> Awaitable[None]: ...
+
+    def fallback(self) -> Awaitable[None]: ...
+
+
+class HeldBack:
+    """Lets pass what only reads, and all for hosts of the project; remembers the rest."""
+
+    def __init__(self, own: frozenset[str]) -> None:
+        self._own = own
+        self._found: dict[str, None] = {}
+        self._redirected: dict[str, None] = {}
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """Method and address of each, without what follows a `?`."""
+        return tuple(self._found)
+
+    @property
+    def redirected(self) -> tuple[str, ...]:
+        """The same of those that a site of the project has sent on elsewhere: these were made."""
+        return tuple(self._redirected)
+
+    def refuses(self, request: Request) -> bool:
+        """An address without a host (`data:`, `blob:`) goes nowhere."""
+        host = host_of(request.url)
+        return bool(host) and request.method.upper() not in SAFE and host not in self._own
+
+    async def lay(self, tab: Tab) -> None:
+        """On a context that is new. Raises what Playwright raises."""
+        await tab.context.route("**/*", self.judge)
+        await tab.context.route_web_socket(self.refuses_socket, self.close)
+        tab.context.on("request", self.watch)
+
+    async def judge(self, route: Route) -> None:
+        """As a handler of Playwright's routes. Raises what Playwright raises."""
+        request = route.request
+        if not self.refuses(request):
+            await route.fallback()
+            return
+        self._found.setdefault(f"{request.method} {_bare(request.url)}")
+        await route.abort(REFUSAL)
+
+    def refuses_socket(self, url: str) -> bool:
+        """What is said over it is not looked at."""
+        return host_of(url) not in self._own
+
+    async def close(self, socket: Any) -> None:
+        """A WebSocket that waits to be opened. Raises what Playwright raises."""
+        self._found.setdefault(f"WebSocket {_bare(socket.url)}")
+        await socket.close()
+
+    def watch(self, request: Any) -> None:
+        """Playwright asks nobody about what a redirect leads to."""
+        if request.redirected_from is not None and self.refuses(request):
+            self._redirected.setdefault(f"{request.method} {_bare(request.url)}")
+
+
+def _bare(url: str) -> str:
+    return urlsplit(url)._replace(query="", fragment="").geturl()
+
+
+class CarefulHarness(Harness):
+    """One whose browsers hold back."""
+
+    def __init__(self, settings: Settings, run_id: str, held: HeldBack) -> None:
+        super().__init__(settings, run_id)
+        self.browsers.on_tab = held.lay
+
+
+# What a replay does again: the task, up to which step, and what that writes where.
+
+SUFFIXES = (".yaml", ".yml", ".json")
+"""Of files of tasks."""
+LONGEST = 100
+"""Characters of a step."""
+
+
+def plan_of(kept: Kept, settings: Settings, run_id: str) -> Plan:
+    """Of the task as its file says now. Ends the command when there is none, or when an agent chooses its steps."""
+    try:
+        task = _task(kept, settings)
+        plan = compile_plan(task, settings=settings, run_id=run_id)
+    except SpecError as error:
+        fail(str(error))
+    if plan.agent is not None:
+        fail(f"an agent chose the steps of {plan.task_id}, and may choose others: there is nothing to replay")
+    return replace(plan, world=f"{run_id}.{plan.key}")  # its own, also where its episode shares one
+
+
+def _task(kept: Kept, settings: Settings) -> Loaded:
+    report, root = kept.report, settings.root
+    places = [place for place in (Path(report.source), root / report.source) if _is_task_file(place, root)]
+    if not places:
+        named = report.source or "its report names none"
+        fail(printable(f"the file of {report.task_id} is not here: {named}; a task file of the project is meant"))
+    cases = expand(load_file(places[0], needs_steps=False, defaults=settings.defaults))
+    found = next((case for case in cases if case.spec.task_id == report.task_id), None)
+    if found is None:
+        fail(f"{shown_path(places[0])} has no task {report.task_id!r} any more")
+    return found
+
+
+def _is_task_file(place: Path, root: Path) -> bool:
+    """What a report names may be anything: a directory of artifacts can come from elsewhere."""
+    return place.suffix in SUFFIXES and place.is_file() and inside(root, place)
+
+
+def stop_index(kept: Kept, plan: Plan, step: int | None) -> int:
+    """Before which step to stop; the number of steps: before the success criteria."""
+    index = kept.report.step_index if step is None else step
+    if index < 0:
+        fail(f"{plan.task_id} failed before its first step: there is no page to stop at (harness show says why)")
+    if index > len(plan.steps):
+        fail(f"{plan.source} has steps 0 to {len(plan.steps) - 1} now; choose with --step")
+    return index
+
+
+def writes(plan: Plan, index: int) -> tuple[str, ...]:
+    """The steps before the stop that change something of the site, as people read them."""
+    return tuple(shown(plan, number) for number in range(index) if plan.steps[number].effect_class == "write")
+
+
+def place(plan: Plan, index: int) -> str:
+    """Where the replay stops."""
+    return "the success criteria" if index == len(plan.steps) else f"step {shown(plan, index)}"
+
+
+def shown(plan: Plan, index: int) -> str:
+    """`4 click #buy`, without secrets."""
+    step = plan.steps[index]
+    return printable(Redactor(plan.secrets).text(shortened(f"{index} {step.act} {described(step)}", LONGEST)))
+
+
+def setting(settings: Settings) -> str:
+    """In which state the replay begins."""
+    match settings.isolation:
+        case "world":
+            return "in a fresh world"
+        case "reset":
+            return "with the state reset"
+        case _:
+            return "in the state that is there (no `isolation` puts it back)"
+
+
+def own_hosts(settings: Settings) -> frozenset[str]:
+    """What the project serves itself, and where nothing stays of what a replay writes."""
+    return _served(settings) - lasting_hosts(settings)
+
+
+def lasting_hosts(settings: Settings) -> frozenset[str]:
+    """Of the project's own: where what is written stays, since the service outlives the replay and is not put back."""
+    if settings.isolation in ("world", "reset"):
+        return frozenset()
+    return frozenset(
+        host.lower()
+        for name, service in settings.services.items()
+        if service.command is None or any(_kept(settings, label(name, each)) for each in range(service.instances))
+        for host in service.hosts
+    )
+
+
+def _kept(settings: Settings, name: str) -> bool:
+    held = read_held(owner_file(settings.root / LOGS, name))
+    return held is not None and held.owner.alive
+
+
+def _served(settings: Settings) -> frozenset[str]:
+    return frozenset(host.lower() for service in settings.services.values() for host in service.hosts)
+
+
+def why_asked(hosts: Iterable[str], settings: Settings) -> str:
+    """Why what is written there stays."""
+    if set(hosts) <= lasting_hosts(settings):
+        return "kept between runs, and no `isolation` puts its state back"
+    return "not served by this project"
+
+
+def foreign_hosts(plan: Plan, index: int, settings: Settings) -> tuple[str, ...]:
+    """Where it goes, and what it writes stays."""
+    own = own_hosts(settings)
+    return tuple(host for host in dict.fromkeys(_hosts(plan, index, settings)) if host not in own)
+
+
+def _hosts(plan: Plan, index: int, settings: Settings) -> Iterator[str]:
+    urls = [getattr(step, "url", None) for step in plan.steps[:index]]
+    for url in (*urls, settings.base_url):
+        try:
+            host = urlsplit(url or "").hostname
+        except ValueError:
+            continue
+        if host:
+            yield host
+
+
+def left_out(plan: Plan) -> Iterator[str]:
+    """What a run does before this task, and a replay does not."""
+    if plan.spec.dependencies:
+        yield f"not run first: {', '.join(plan.spec.dependencies)}, which it depends on"
+    if plan.spec.episode_id:
+        yield f"earlier tasks of episode {plan.spec.episode_id} are not run first: it begins in an empty world"
+
 
 PLACE = Path(".harness", "replay")
 """Where a replay leaves what it saw; the failure itself stays where it is."""
@@ -50,9 +383,6 @@ def replay(
 
     Example: harness replay B1-2025-001 --headed
     """
-    from harness.cli.breakpoint import replay as replayed
-    from harness.cli.held_back import HeldBack
-    from harness.cli.replayed import own_hosts, place, plan_of, stop_index
 
     kept = the_failure(task, run, artifacts, "harness replay")
     settings = _settings(headed)
@@ -62,7 +392,7 @@ def replay(
     redactor = Redactor.of(settings, plan.secrets)
     held, pause = None if yes else HeldBack(own_hosts(settings)), _Pause(headed, place(plan, index), redactor)
     try:
-        result, stopped = replayed(plan, settings, run_id, index, pause, held)
+        result, stopped = replay_until(plan, settings, run_id, index, pause, held)
     except (ValueError, OSError) as error:
         fail(str(error))
     _tell_held_back(held, redactor, settings)
@@ -86,7 +416,6 @@ def _settings(headed: bool) -> Settings:
 
 def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
     """What will happen, on stderr; the end of the command where it may not."""
-    from harness.cli.replayed import foreign_hosts, left_out, place, setting, why_asked, writes
 
     typer.echo(f"{plan.task_id} {setting(settings)}, up to {place(plan, index)} (of 0-{len(plan.steps) - 1})", err=True)
     for line in left_out(plan):
@@ -120,7 +449,6 @@ class _Pause:
 
 
 def _tell_held_back(held: HeldBack | None, redactor: Redactor, settings: Settings) -> None:
-    from harness.cli.replayed import why_asked
     from harness.spec.names import host_of
 
     for request in held.found if held else ():

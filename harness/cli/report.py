@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from harness.cli.ending import fail
-from harness.cli.project import project_of
+from harness.cli.project import fail, project_of
 
 if TYPE_CHECKING:
     from harness.reporting.allure.build import Major, Report

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.ending import fail
+from harness.cli.project import fail
 from harness.spec.load import find_tasks
 
 DEFAULT = "tasks"

@@ -3,14 +3,304 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from pydantic import BaseModel
 
-from harness.cli.ending import fail
-from harness.schemas import schemas
+from harness.cli.project import fail
+from harness.model.report import ErrorReport
+from harness.recovery import Rulebook
+from harness.runner.campaign.document import Campaign
+from harness.spec.documents import MemoryKV, Trace
+from harness.spec.fault_plan import FaultPlan
 from harness.spec.problems import did_you_mean
+from harness.spec.task import TaskSpec
+from harness.spec.validation import ACTS, FAULTS, RULES
+
+# What editors show for the words of a file: descriptions of tags, rules, strategies and enumerated values.
+
+VALUES: Mapping[str, Mapping[str, str]] = {
+    "method": {
+        "GET": "Reads a resource.",
+        "HEAD": "Reads the headers of a resource, without its body.",
+        "POST": "Sends data, usually to create something; counts as a write.",
+        "PUT": "Replaces a resource; counts as a write.",
+        "PATCH": "Changes parts of a resource; counts as a write.",
+        "DELETE": "Removes a resource; counts as a write.",
+    },
+    "value": {
+        "accept": "Press OK in the browser's dialog; a prompt gets the step's `text`.",
+        "dismiss": "Press Cancel in the browser's dialog.",
+    },
+    "effect": {
+        "read": "The step only looks; it may be repeated at any time.",
+        "idempotent": "The step may be repeated: twice has the same result as once.",
+        "write": "The step changes something that must not happen twice; `done_when` decides before it is repeated.",
+    },
+    "capture": {
+        "all": "A failure keeps everything that the strategy takes: screenshot, DOM, logs, memory and environment.",
+        "none": "A failure keeps the report and the steps only.",
+    },
+    "timeout_profile": {
+        "simple": "300 seconds for the task, 30 for one attempt of a step.",
+        "medium": "450 seconds for the task, 45 for one attempt of a step.",
+        "complex": "600 seconds for the task, 60 for one attempt of a step.",
+    },
+    "final_state": {
+        "completed": "All steps were done and all success criteria hold.",
+        "partial_success": "The criteria hold, but a step was skipped, criteria were relaxed or an alternative ran.",
+        "failed": "The task failed, and what its rules declare did not help.",
+        "aborted": "The task was ended: by an `abort` strategy, a precondition, a policy, a budget or an interrupt.",
+    },
+    "error_type": {
+        "timeout_task": "The whole task took longer than `timeout`.",
+        "timeout_step": "One attempt of a step took longer than `step_timeout`.",
+        "network_dns_failure": "The name of a host could not be resolved.",
+        "network_connection_refused": "Nothing accepts connections at the host's port.",
+        "network_timeout": "A host did not answer in time.",
+        "element_not_found": "No element matches the step's selector.",
+        "selector_ambiguous": "Several elements match a selector where one is needed.",
+        "action_failed": "The element is there, but the act on it failed: covered, disabled, no such option.",
+        "assertion_failed": "An `assert` step or a success criterion does not hold.",
+        "precondition_not_met": "A precondition does not hold before the first step.",
+        "state_inconsistency": "Memory and environment have different values in one of `state_bindings`.",
+        "authentication_failed": "A login was refused, or the site answered 401 or 403.",
+        "budget_exceeded": "The task used more than its `budget` allows.",
+        "unknown": "Any other failure; the finer `code` in the report says which.",
+    },
+    "error": {
+        "access_denied": "Chromium's `net::ERR_ACCESS_DENIED`.",
+        "address_unreachable": "Chromium's `net::ERR_ADDRESS_UNREACHABLE`: there is no route to the host.",
+        "blocked_by_client": "Chromium's `net::ERR_BLOCKED_BY_CLIENT`, as an ad blocker causes it.",
+        "blocked_by_response": "Chromium's `net::ERR_BLOCKED_BY_RESPONSE`: a header of the answer forbids its use.",
+        "connection_aborted": "Chromium's `net::ERR_CONNECTION_ABORTED`.",
+        "connection_closed": "Chromium's `net::ERR_CONNECTION_CLOSED`: the server closed before it answered.",
+        "connection_failed": "Chromium's `net::ERR_CONNECTION_FAILED`.",
+        "connection_refused": "Chromium's `net::ERR_CONNECTION_REFUSED`: nothing listens on the port.",
+        "connection_reset": "Chromium's `net::ERR_CONNECTION_RESET`: the server broke the connection off.",
+        "failed": "Chromium's `net::ERR_FAILED`, without a further reason.",
+        "timed_out": "Chromium's `net::ERR_TIMED_OUT`.",
+    },
+    "problem": {
+        "untrusted": "The server shows a certificate that nobody trusts.",
+        "protocol": "The server answers with something that is not TLS.",
+    },
+    "type": {
+        "alert": "A message with OK only.",
+        "confirm": "A question with OK and Cancel.",
+        "prompt": "A question with a text field.",
+        "beforeunload": "The question whether to leave the page.",
+    },
+}
+"""Key -> what each of its values means."""
+
+STRATEGY = "What is done about the failure. The settings beside it are those of this strategy."
+ACT = "What the step does."
+KIND = "What goes wrong."
+TASK = "A browser task: its goal, steps and success criteria, and what is done when something fails."
+ERROR_TYPE = "The kind of a failure; `harness explain` knows the finer codes."
+SCHEMA = "The JSON Schema that editors check this file with; a run ignores it."
+_REFERENCE = re.compile(r" \((?:DESIGN|specs/)[^)]*\)")
+
+Schema = dict[str, Any]
+
+
+def for_readers(node: Any) -> Any:
+    """Without what editors would show to nobody's use: titles that pydantic makes of names, references to documents."""
+    match node:
+        case list():
+            return [for_readers(each) for each in node]
+        case dict():
+            return {key: _read(key, value) for key, value in node.items() if key != "title" or isinstance(value, dict)}
+        case _:
+            return node
+
+
+def _read(key: str, value: Any) -> Any:
+    """Of one keyword of a schema. Where names of keys and models stand, a key may be called `title`."""
+    if key == "description" and isinstance(value, str):
+        return _REFERENCE.sub("", value)
+    if key in ("properties", "$defs"):
+        return {name: for_readers(each) for name, each in value.items()}
+    return for_readers(value)
+
+
+def describe_values(schema: Schema) -> None:
+    """Give every enumerated value of a schema its description, in place. KeyError for a value that has none."""
+    for definition in (schema, *schema.get("$defs", {}).values()):
+        for name, each in definition.get("properties", {}).items():
+            for enum in _enums(each):
+                if "enumDescriptions" not in enum:
+                    enum["enumDescriptions"] = [VALUES[name][value] for value in enum["enum"]]
+    if found := schema.get("$defs", {}).get("ErrorType"):
+        found["enumDescriptions"] = [VALUES["error_type"][value] for value in found["enum"]]
+        found["description"] = ERROR_TYPE
+
+
+def _enums(schema: Schema) -> Iterator[Schema]:
+    """Those of one key: itself, its alternatives, what a list or a mapping of it holds, keys of a mapping excepted."""
+    if "enum" in schema:
+        yield schema
+    for each in (*schema.get("anyOf", ()), schema.get("items")):
+        if isinstance(each, dict) and "properties" not in each:
+            yield from _enums(each)
+
+
+def describe_tags(definitions: Mapping[str, Schema], tag: str, text: str) -> None:
+    """Give `act` and `kind` the sentence of the act or the kind that they choose, in place."""
+    for definition in definitions.values():
+        property_ = definition.get("properties", {}).get(tag, {})
+        if "const" in property_:
+            property_["description"] = f"{text} `{property_['const']}`: {first_line(definition)}"
+
+
+def rule(answers: str, meanings: Iterable[str], strategies: Iterable[str], default: str) -> str:
+    """What editors show for a rule: when it answers, then a line for each strategy."""
+    lines = (
+        f"`{name}`{' (the default)' if name == default else ''}: {meaning}"
+        for name, meaning in zip(strategies, meanings, strict=True)
+    )
+    return "\n".join((answers, *lines))
+
+
+def first_line(definition: Schema) -> str:
+    """The sentence with which the model's docstring begins."""
+    return str(definition["description"]).partition("\n")[0]
+
+
+# JSON Schemas, generated from the models; `schemas/` holds them as files (a test compares).
+
+BASE = "https://pytest-taskspec.dev/schemas/"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+SHORT_BINDING: Schema = {"type": "string", "pattern": r"^[^.]+\.."}
+"""`env.shop.cart` for `{channel: env, path: shop.cart}`."""
+
+EDITORS_KEY: Schema = {"type": "string", "description": SCHEMA}
+
+
+def schemas() -> dict[str, Schema]:
+    """File name -> schema."""
+    return {
+        name: {"$schema": DIALECT, "$id": BASE + name, **for_readers(document)}
+        for name, document in {
+            "task_spec.schema.json": _task_spec(),
+            "error_report.schema.json": _error_report(),
+            "trace.schema.json": Trace.model_json_schema(),
+            "memory_kv.schema.json": MemoryKV.model_json_schema(),
+            "fault_plan.schema.json": _fault_plan(),
+            "campaign.schema.json": Campaign.model_json_schema(mode="serialization"),
+        }.items()
+    }
+
+
+def _task_spec() -> Schema:
+    """What files may hold: shorthands, settings of any strategy, keys of one's own (DESIGN 4.1)."""
+    schema = {**TaskSpec.model_json_schema(), "description": TASK}
+    schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
+    bindings = schema["properties"]["state_bindings"]
+    bindings["additionalProperties"] = {"anyOf": [SHORT_BINDING, bindings["additionalProperties"]]}
+    definitions: dict[str, Schema] = schema["$defs"]
+    for rule, strategies in RULES.items():
+        definitions["Rulebook"]["properties"][rule] = _rule(rule, strategies, definitions)
+    for models, tag in ((ACTS.values(), "act"), (FAULTS.values(), "kind")):
+        _require(definitions, models, tag)
+    return _with_descriptions(_pruned(schema))
+
+
+def _fault_plan() -> Schema:
+    """In a file, the keys of a fault stand beside `tasks`, which may be a single id."""
+    schema = FaultPlan.model_json_schema()
+    schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
+    definitions: dict[str, Schema] = schema["$defs"]
+    _require(definitions, FAULTS.values(), "kind")
+    planned = definitions["PlannedFault"]["properties"]
+    several = {key: planned["tasks"][key] for key in ("type", "items", "minItems")}
+    description = planned["tasks"]["description"]
+    definitions["Tasks"] = {"anyOf": [{"type": "string"}, several], "default": "*", "description": description}
+    for definition in _tagged(definitions, FAULTS.values(), "kind"):
+        tasks = {"$ref": "#/$defs/Tasks", "description": description}
+        definition["properties"] = {"tasks": tasks, **definition["properties"]}
+    schema["properties"]["faults"]["items"] = planned["fault"]
+    return _with_descriptions(_pruned(schema))
+
+
+def _with_descriptions(schema: Schema) -> Schema:
+    """The same, with what editors show for tags and enumerated values."""
+    describe_tags(schema["$defs"], "act", ACT)
+    describe_tags(schema["$defs"], "kind", KIND)
+    describe_values(schema)
+    return schema
+
+
+def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Mapping[str, Schema]) -> Schema:
+    """A strategy's name alone, or an object with the settings of all strategies, as specs/003 2.1 prints it."""
+    settings: Schema = {}
+    for model in strategies.values():
+        settings = {**definitions[model.__name__]["properties"], **settings}
+    meanings = [first_line(definitions[model.__name__]) for model in strategies.values()]
+    enum: Schema = {"type": "string", "enum": list(strategies), "enumDescriptions": meanings}
+    settings["strategy"] = {**enum, "description": STRATEGY}
+    if "capture" in settings:
+        describe_values({"properties": {"capture": settings["capture"]}})
+    words: list[Schema] = [enum]
+    if name == "on_network_error":
+        times = "Retry so many times, as in `retry_3_times`."
+        words.append({"type": "string", "pattern": "^retry_[0-9]{1,3}_times?$", "description": times})
+    mapping = {"type": "object", "additionalProperties": False, "properties": settings}
+    absent: list[Schema] = [{"type": "null"}] if name == "on_state_inconsistency" else []
+    said = rule(Rulebook.model_fields[name].description or "", meanings, strategies, _default_of(name))
+    return {"description": said, "anyOf": [*words, mapping, *absent]}
+
+
+def _default_of(rule: str) -> str:
+    """The strategy of a rule that is left out."""
+    return str(Rulebook.model_fields[rule].default.strategy)
+
+
+def _require(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]], tag: str) -> None:
+    """pydantic holds the tag for optional, for it has a default; in a file it is what tells the models apart."""
+    for definition in _tagged(definitions, models, tag):
+        definition["properties"][tag].pop("default", None)
+        definition["required"] = [tag, *definition.get("required", [])]
+
+
+def _tagged(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]], tag: str) -> list[Schema]:
+    """Those of the models. Found by their tags: an act and a fault may have one name, `Dialog`."""
+    tags = {model.model_fields[tag].default for model in models}
+    return [each for each in definitions.values() if each.get("properties", {}).get(tag, {}).get("const") in tags]
+
+
+def _error_report() -> Schema:
+    """Only what specs/003 3.1 requires is required."""
+    schema = ErrorReport.model_json_schema()
+    for definition in schema["$defs"].values():
+        definition.pop("required", None)
+    return schema
+
+
+def _pruned(schema: Schema) -> Schema:
+    """Without the definitions that nothing refers to any more."""
+    definitions = schema["$defs"]
+    used: set[str] = set()
+    fresh = _mentioned({key: value for key, value in schema.items() if key != "$defs"})
+    while fresh:
+        used |= fresh
+        fresh = set().union(*(_mentioned(definitions[name]) for name in fresh)) - used
+    return {**schema, "$defs": {name: value for name, value in definitions.items() if name in used}}
+
+
+def _mentioned(node: Any) -> set[str]:
+    if isinstance(node, dict):
+        here = {node["$ref"].rpartition("/")[2]} if isinstance(node.get("$ref"), str) else set()
+        return here.union(*map(_mentioned, node.values()))
+    return set().union(*map(_mentioned, node)) if isinstance(node, list) else set()
+
 
 TASK_SPEC = "task_spec.schema.json"
 SUFFIX = ".schema.json"

@@ -5,21 +5,115 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from harness.cli.chosen_services import Chosen, chosen_services
-from harness.cli.ending import JSON_LINES, fail
-from harness.cli.service_lines import document, lines
-from harness.environment.ownership import State, log_file
-from harness.environment.persistence import Keeping, Persisted, keep
+from harness.cli.project import JSON_LINES, fail, settings_at
+from harness.environment.ownership import LOGS, Held, State, log_file
+from harness.environment.persistence import Keeping, Persisted, forgotten, keep
 from harness.environment.services import Services
-from harness.environment.status import Found, follow, last_lines
+from harness.environment.status import Found, follow, kept_only, last_lines, survey
+from harness.model.service_settings import ServiceSettings
+from harness.model.settings import SettingsError
 from harness.recovery.failure import Failed
 from harness.reporting.files import shown_path
 from harness.resilience import SystemClock
+from harness.spec.problems import did_you_mean
+
+# The services that a command of `harness services` is about.
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """By their names in pyproject.toml, or in the files of their keepers."""
+
+    settings: Mapping[str, ServiceSettings]
+    root: Path
+    forgotten: Mapping[str, Held] = field(default_factory=dict)
+    """Those that are kept though the settings do not know them any more."""
+
+    @property
+    def logs(self) -> Path:
+        return self.root / LOGS
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (*self.settings, *self.forgotten)
+
+    def look(self) -> tuple[Found, ...]:
+        clock = SystemClock()
+        found = asyncio.run(survey(self.settings, self.logs, clock))
+        return (*found, *(kept_only(name, held, self.logs, clock) for name, held in self.forgotten.items()))
+
+
+def chosen_services(names: Sequence[str] | None, *, kept: bool = False) -> Chosen:
+    """Those of these names, or all; `kept`: also such as only their keeper knows. A wrong name ends the command."""
+    try:
+        settings = settings_at(Path.cwd())
+    except SettingsError as error:
+        fail(str(error))
+    logs = settings.root / LOGS
+    alone = forgotten(logs, settings.services, SystemClock()) if kept else {}
+    known = (*settings.services, *alone)
+    if not known:
+        fail(f"there is no [tool.harness.services.<name>] in {shown_path(settings.root / 'pyproject.toml')}")
+    for name in names or ():
+        if name not in known:
+            there = did_you_mean(name, known) or f"there are: {', '.join(known)}"
+            fail(f"no service `{name}` in [tool.harness.services]; {there}")
+    wanted = names or known
+    chosen = {name: settings.services[name] for name in wanted if name in settings.services}
+    try:
+        Services(chosen, root=settings.root, logs=logs, clock=SystemClock())
+    except ValueError as error:
+        fail(str(error))
+    return Chosen(chosen, settings.root, {name: alone[name] for name in wanted if name in alone})
+
+
+# How services look in the terminal, and as JSON.
+
+
+def lines(found: Found) -> str:
+    """One service, for people."""
+    port = f", port {found.port}" if found.port is not None else ""
+    listener = f", pid {found.pid}" if found.pid is not None else ""
+    uptime = f" for {duration(found.uptime)}" if found.uptime is not None and found.state is State.UP else ""
+    restarts = f", {found.restarts} restarts" if found.owner is not None else ""
+    facts = {
+        "problem": found.problem,
+        "hosts": " ".join(f"{host}:{port}" for host, port in found.hosts.items()),
+        "runs": found.command,
+        "kept by": _keeper(found),
+        "log": shown_path(found.log) if found.log.is_file() else "",
+    }
+    told = "".join(f"\n  {label:8} {text}" for label, text in facts.items() if text)
+    state = "not started" if found.state is State.DOWN and not found.problem else found.state
+    return f"{found.name}: {state}{uptime}{port}{listener}{restarts}{told}"
+
+
+def _keeper(found: Found) -> str:
+    if found.persisted:
+        return f"pid {found.owner}, until `harness services stop`"
+    if found.owner is not None:
+        return f"pid {found.owner} ({found.owner_command}), and ends with it"
+    return "nobody of this project: it was started by hand" if found.state is State.UP else ""
+
+
+def document(found: Found) -> dict[str, Any]:
+    """The same as plain JSON."""
+    return {**asdict(found), "hosts": dict(found.hosts), "state": str(found.state), "log": str(found.log)}
+
+
+def duration(seconds: float) -> str:
+    """`42 s`, `3 min`, `2.5 h`, `4 d`."""
+    for unit, length in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= length:
+            return f"{seconds / length:.1f}".removesuffix(".0") + f" {unit}"
+    return f"{seconds:.0f} s"
+
 
 NOT_UP = 3
 """Exit code of `status`, as of an init script: not everything runs."""

@@ -5,29 +5,311 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from harness.cli.chosen_failure import (
+from harness.cli.failures import (
     LAST,
     Artifacts,
     AsJson,
+    Kept,
     Run,
     artifacts_root,
+    cases_of,
+    earlier,
     folders_of,
+    is_kept,
     last_run,
+    listed,
+    named,
+    readable,
     readable_or_end,
+    task_id,
     the_failure,
     unknown,
+    when,
+    whole,
 )
-from harness.cli.ending import fail
-from harness.cli.failure_page import line, page
-from harness.cli.kept import cases_of, earlier, is_kept, named, task_id
-from harness.cli.kept_document import listed, readable, whole
-from harness.reporting.files import shown_path
+from harness.cli.project import fail
+from harness.model.diagnosis import after_faults, undone_fault
+from harness.model.report import ErrorReport
+from harness.reporting.console import CRITERION, folded, numbered, place, repeats, shortened, shown_value
+from harness.reporting.files import shown_path, visible
+
+# The steps of a kept failure, a line each: what was done, whether it worked, where the task went back.
+
+MOST = 6
+"""Lines of the trace that are shown: those before the failure, and the failing step's."""
+_CHOOSING = frozenset({"AGENT_FAILED", "AGENT_TIMEOUT", "AGENT_INVALID_STEP"})
+_GONE_BACK = "; WENT BACK "
+
+
+def choosing(report: ErrorReport) -> bool:
+    """Whether the agent failed to choose the next step."""
+    return report.code in _CHOOSING
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One step, with the attempts at it that followed one another."""
+
+    place: str
+    act: str
+    target: str
+    status: str
+    failing: bool
+    seconds: float | None = None
+    attempts: int = 1
+    went_back: str = ""
+
+
+def attempt_lines(kept: Kept, width: int) -> Iterator[str]:
+    """The last steps; the trace has all attempts."""
+    groups = list(_together(kept.steps))
+    lines = [_line(kept.report, attempts) for attempts in groups[-MOST:]] + list(_untried(kept.report))
+    if not lines:
+        return
+    before = sum(map(len, groups[:-MOST]))
+    yield f"  steps ({before} attempts before them: partial_trace.json):" if before else "  steps:"
+    act = max(len(line.act) for line in lines)
+    for line in lines:
+        mark, target = ">" if line.failing else " ", shortened(line.target, max(20, width - act - 32))
+        time = "" if line.seconds is None else f"  {line.seconds:.1f} s"
+        tries = f"  {line.attempts} attempts" if line.attempts > 1 else ""
+        yield f"  {mark} {line.place:>3}  {line.act:<{act}}  {target}  {line.status}{time}{tries}"
+        if line.went_back:
+            yield f"         went back {line.went_back}"
+
+
+def _together(steps: Sequence[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Attempts at one step that followed one another, until it was gone back from."""
+    group: list[Mapping[str, Any]] = []
+    for step in steps:
+        if group and not _once_more(group[-1], step):
+            yield group
+            group = []
+        group.append(step)
+    if group:
+        yield group
+
+
+def _once_more(before: Mapping[str, Any], step: Mapping[str, Any]) -> bool:
+    """Whether it is tried again: all preconditions have one number, and all success criteria."""
+    if any(step.get(name) != before.get(name) for name in ("step_index", "expr")):
+        return False
+    return _GONE_BACK not in str(before.get("note"))
+
+
+def _line(report: ErrorReport, attempts: Sequence[Mapping[str, Any]]) -> _Line:
+    first, last = attempts[0], attempts[-1]
+    index, note = last.get("step_index"), str(last.get("note", ""))
+    note, _, went_back = note.partition(_GONE_BACK)
+    status = "ok"
+    if ": FAILED" in note:
+        status = _afterwards(report, index) or "FAILED"
+    failing = status == "FAILED" and index == report.step_index
+    times = [each["seconds"] for each in attempts if isinstance(each.get("seconds"), int | float)]
+    seconds = sum(times) if times else None
+    return _Line(
+        _place(report, index),
+        str(first.get("act", "")),
+        target(first) + _instead(first, last),
+        status,
+        failing,
+        seconds,
+        len(attempts),
+        went_back,
+    )
+
+
+def _afterwards(report: ErrorReport, index: Any) -> str:
+    """What became of a step that failed, when the task went on."""
+    outcomes = {"step_skipped": "skipped", "effect_already_done": "done"}
+    own = (str(each.get("type")) for each in report.warnings if each.get("step_index") == index)
+    return next((outcomes[kind] for kind in own if kind in outcomes), "")
+
+
+def _untried(report: ErrorReport) -> Iterator[_Line]:
+    """A failure without an attempt: the agent's, or that of a fault that could not be done."""
+    where = _place(report, report.step_index)
+    if choosing(report):
+        yield _Line(where, "", "the agent's choice", "FAILED", failing=True)
+    elif wrong := undone_fault(report.faults):
+        yield _Line(where, "fault", f"{wrong.kind} {wrong.target}", "FAILED", failing=True)
+
+
+def _place(report: ErrorReport, index: Any) -> str:
+    """As in the terminal's report of a run: `4`, `end`."""
+    total = report.metrics.steps_total if report.metrics and not choosing(report) else None
+    return str(index) if total is None or not isinstance(index, int) else place(index, total)
+
+
+def _instead(first: Mapping[str, Any], last: Mapping[str, Any]) -> str:
+    """What the last attempt did in place of the step as written, in the words of the terminal (reporting/table.py)."""
+    if last.get("act") == first.get("act"):
+        return ""
+    return f" (retried by {'opening' if last.get('act') == 'open' else last.get('act')} {target(last)})"
+
+
+def target(step: Mapping[str, Any]) -> str:
+    """What a step of a kept report works on."""
+    found = step.get("url") or step.get("expr") or step.get("selector") or ""
+    value = step.get("value")
+    return f"{found} = {value!r}" if found and value is not None else str(found or ("" if value is None else value))
+
+
+# A kept failure as text, in the words of the terminal report of a run (reporting/console.py), and in full.
+
+
+def page(kept: Kept, width: int) -> str:
+    """Where, what was done, what was tried, why, what to do, and which files there are."""
+    return "\n".join(visible(line).rstrip() for line in _lines(kept, width))
+
+
+def headline(report: ErrorReport) -> str:
+    """`T-1 failed: STEP_TIMEOUT at step 4 (of 0-22)`, in the words of the terminal's report of a run."""
+    what = (report.context.model_extra or {}).get("criterion") or _step(report)
+    named = f": {shortened(str(what), CRITERION)}" if what else ""
+    expected = ", as the task expects" if report.expected else ""
+    why = f"{report.code} {_where(report)}{after_faults(report.faults)}{named}"
+    return f"{report.task_id} {report.final_state}: {why}{expected}"
+
+
+def _step(report: ErrorReport) -> str:
+    """The step that failed, as written."""
+    if not report.step or report.code in ("INCOMPLETE", "WORKER_CRASHED") or choosing(report):
+        return ""
+    return f"{report.step.get('act', '')} {target(report.step)}".strip()
+
+
+def _where(report: ErrorReport) -> str:
+    total = report.metrics.steps_total if report.metrics else None
+    if report.code in ("INCOMPLETE", "WORKER_CRASHED"):
+        return "at the end" if report.code == "INCOMPLETE" else "at an unknown step"
+    if choosing(report):
+        return f"while choosing step {report.step_index}"
+    if report.step_index < 0:
+        return "at a precondition" if report.code == "PRECONDITION_NOT_MET" else "before the first step"
+    if total is None:
+        return f"at step {report.step_index}"
+    words = {"end": "at the success criteria"}
+    return words.get(place(report.step_index, total), f"at {numbered(report.step_index, total)}")
+
+
+def _lines(kept: Kept, width: int) -> Iterator[str]:
+    report = kept.report
+    yield headline(report)
+    if report.source:
+        yield f"  {report.source}"
+    yield f"  {when(report):%Y-%m-%d %H:%M:%S}, run {kept.run}{_metrics(report)}"
+    yield from attempt_lines(kept, width)
+    yield from _titled_list("tried", report.tried if report.recovery_attempted else ())
+    yield from _text("message", report.error_message)
+    yield from _comparison(report)
+    yield from _titled_list("matches", _matches(report))
+    yield from _titled_list("faults injected", [each.text for each in report.faults])
+    yield from _text("hint", report.hint)
+    told = [each for each in report.warnings if each.get("type") != "fault_not_met"]  # the faults say it
+    yield from _titled_list("warnings", [f"{each.get('type')}: {each.get('message', '')}" for each in told])
+    yield from _surroundings(report)
+    yield from _files(kept)
+
+
+def _metrics(report: ErrorReport) -> str:
+    found = report.metrics
+    if found is None:
+        return ""
+    done = f"{found.steps_completed} of {found.steps_total} steps done in {found.time_elapsed_seconds:.1f} s"
+    count = found.retries_count
+    retries = f", {count} {'retry' if count == 1 else 'retries'}" if count else ""
+    return f": {done}{retries}"
+
+
+def _comparison(report: ErrorReport) -> Iterator[str]:
+    found = report.context.assertion
+    if found is None:
+        return
+    yield from _text("criterion", found.expression)
+    yield f"  expected: {_indented(found.expected)}"
+    yield f"  actual:   {_indented(found.actual)}"
+    if not repeats(found.expected, found.actual, found.diff):
+        yield from (f"    {line}" for line in found.diff.splitlines())
+
+
+def _matches(report: ErrorReport) -> list[Any]:
+    """What an ambiguous selector found."""
+    found = (report.context.model_extra or {}).get("matches")
+    return found if isinstance(found, list) else []
+
+
+def _indented(value: Any) -> str:
+    """A text of several lines stands below its title."""
+    first, *rest = shown_value(value).splitlines() or [""]
+    return "\n".join([first, *(f"    {line}" for line in rest)])
+
+
+def _surroundings(report: ErrorReport) -> Iterator[str]:
+    if report.context.url:
+        yield f"  url: {report.context.url}"
+    yield from _titled_list("console", folded(report.context.browser_console_logs))
+
+
+def _files(kept: Kept) -> Iterator[str]:
+    """What is there to look at, and why the rest is not."""
+    yield f"  artifacts: {shown_path(kept.folder)}"
+    entries = [each for key in ("artifacts", "files") for each in _entries(kept.manifest.get(key))]
+    if not entries:
+        names = sorted(path.name for path in kept.folder.iterdir() if path.is_file())
+        yield from (f"    {name}" for name in names)
+    for entry in entries:
+        name, status = str(entry.get("name", "")), str(entry.get("status", ""))
+        size = _size(entry.get("bytes")) if status == "taken" else f"{status}: {entry.get('reason', '')}"
+        yield f"    {name:<22} {size}"
+    again = kept.manifest.get("retrace")
+    if isinstance(again, dict) and again.get("trace"):
+        ended = "passed" if again.get("passed") else f"failed with {again.get('code')}"
+        yield f"    {again['trace']!s:<22} the full trace of a second run (--task-retrace), which {ended}"
+
+
+def _entries(found: Any) -> list[Mapping[str, Any]]:
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def _size(count: Any) -> str:
+    if not isinstance(count, int):
+        return ""
+    return f"{count} bytes" if count < 1024 else f"{count / 1024:.0f} KB"
+
+
+def _titled_list(title: str, items: Any) -> Iterator[str]:
+    found = [str(item) for item in items]
+    if found:
+        yield f"  {title}:"
+    yield from (f"    {line}" for item in found for line in item.splitlines() or [""])
+
+
+def _text(title: str, text: str) -> Iterator[str]:
+    """The first line beside its title, the others below it."""
+    first, *rest = text.splitlines() or [""]
+    if first or rest:
+        yield f"  {title}: {first}"
+    yield from (f"    {line}" for line in rest)
+
+
+def line(kept: Kept, last_run: str | None) -> str:
+    """One line of the list of all; `last_run` tells what is of an earlier one, None where that is not known."""
+    name = kept.folder.name
+    notes = [] if name == kept.report.task_id else [f"  [{name}]"]
+    if last_run is not None and kept.run != last_run:
+        notes.append("  (not of the last run)")
+    elif not kept.counts:
+        notes.append("  (a later execution counts)")
+    return visible(f"{when(kept.report):%Y-%m-%d %H:%M}  {headline(kept.report)}{''.join(notes)}")
+
 
 NARROWEST = 60
 

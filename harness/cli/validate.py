@@ -2,13 +2,314 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated
 
 import typer
 
-from harness.cli.checking import check_paths
-from harness.cli.formats import Format, show
+from harness.agents import Agents
+from harness.cli.project import address_advice, project_of
+from harness.faults.checks import Project, misplaced, misplaced_in_plan
+from harness.model.settings import Settings, SettingsError, load_settings
+from harness.recovery.failure import Failed
+from harness.reporting.files import workflow_command
+from harness.runner.compile import SCRIPTED
+from harness.spec.advice import advice
+from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
+from harness.spec.load import MEMORY_FILES, TRACE_FILE, exists, find_tasks, load_file
+from harness.spec.loaded import SPEC_FILE, Loaded
+from harness.spec.parametrize import expand
+from harness.spec.problems import UNKNOWN, Problem, SpecError
+from harness.spec.source import file_label
+from harness.spec.suite import check_suite
+from harness.spec.task import TaskSpec
+
+# Checks task files, each against the settings of its project.
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The files that were looked at, those that load, and all that is wrong or unwise."""
+
+    files: tuple[str, ...]
+    loaded: tuple[Loaded, ...]
+    problems: tuple[Problem, ...]
+    plans: tuple[str, ...] = ()
+    """The fault plans that were looked at."""
+
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """All files, tasks and fault plans."""
+        return (*self.files, *self.plans)
+
+    @property
+    def broken(self) -> frozenset[str]:
+        """The files with errors; a folder's `task_spec.json` stands for those beside it."""
+        return frozenset(self._task_file(each.file) for each in self.problems if each.severity == "error")
+
+    def _task_file(self, file: str) -> str:
+        path = Path(file)
+        main = str(path.with_name(SPEC_FILE)) if path.name in (TRACE_FILE, *MEMORY_FILES.values()) else file
+        return main if main in self.files else file
+
+
+def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None, needs_steps: bool = True) -> Checked:
+    """`strict`: warnings are errors, and what specs/003 requires has to be there.
+
+    `agent` chooses the steps of tasks that have none, in place of the settings' one; without `needs_steps` nobody does.
+    """
+    plans = find_fault_plans(paths)
+    try:
+        files = find_tasks(path for path in paths if path not in plans)
+    except SpecError as error:
+        return Checked((), (), error.problems)
+    if not files and not plans:
+        where, hint = ", ".join(map(str, paths)), "*.task.yaml, *.task.json, folders with task_spec.json"
+        return Checked((), (), (Problem("", None, None, "", f"no task files in {where} ({hint})"),))
+    projects = _Projects(agent)
+    read = [_read(file, projects, strict, needs_steps) for file in files]
+    loaded = [task for task, _ in read if task is not None]
+    inside = _run_inside(loaded)
+    found = [_advised(task, problems, projects, strict, inside) for task, problems in read]
+    cases = [case for task in loaded for case in expand(task)]
+    suite = _promoted(check_suite(cases, _elsewhere), strict)
+    planned = _promoted((each for file in plans for each in _of_plan(file, projects, cases)), strict)
+    problems = (*projects.problems(), *(each for several in found for each in several), *suite, *planned)
+    return Checked(tuple(map(file_label, files)), tuple(loaded), problems, tuple(map(file_label, plans)))
+
+
+def _of_plan(file: Path, projects: _Projects, tasks: Sequence[Loaded]) -> list[Problem]:
+    """What is wrong with a fault plan; patterns that match no task are told of where there are tasks."""
+    channels = frozenset(projects.settings(file.parent).channels) or None
+    try:
+        loaded = load_fault_plan(file, channels)
+    except SpecError as error:
+        return list(error.problems)
+    found = misplaced_in_plan(loaded, projects.project(file.parent))
+    idle = idle_patterns(loaded, tasks) if tasks else ()
+    return sorted([*loaded.warnings, *found, *idle], key=_place)
+
+
+def _elsewhere(task: Loaded, name: str) -> bool:
+    """Whether another file of the project has the task that this one depends on."""
+    return exists(name, (task.folder.parent, *filter(None, (project_of(task.folder),))))
+
+
+def _read(file: Path, projects: _Projects, strict: bool, needs_steps: bool) -> tuple[Loaded | None, list[Problem]]:
+    """The task, unless it is broken, and its problems: in strict mode those that only strict loading finds, too."""
+    settings = projects.settings(file.parent)
+    load = partial(
+        load_file,
+        file,
+        known_channels=frozenset(settings.channels) or None,
+        needs_steps=needs_steps and settings.chosen_agent in (None, SCRIPTED),
+        agents=tuple(settings.agents),
+        defaults=settings.defaults,
+        extra_keys=settings.extra_keys,
+    )
+    try:
+        task = load()
+    except SpecError as error:
+        return None, _strictly(load, list(error.problems)) if strict else list(error.problems)
+    problems = list(task.warnings)
+    return task, _strictly(load, _promoted(problems, strict)) if strict else problems
+
+
+def _run_inside(tasks: Sequence[Loaded]) -> frozenset[str]:
+    """Ids of the tasks that others run in their own world: as an alternative, or to repair a precondition."""
+    repairs = (repair.task for task in tasks for repair in task.spec.repairs)
+    named = [*repairs, *(task.spec.fallback_plan.alternative_task_id for task in tasks)]
+    return frozenset(each for name in named if name for each in (name, name.partition("[")[0]))
+
+
+def _advised(
+    task: Loaded | None, problems: list[Problem], projects: _Projects, strict: bool, inside: frozenset[str]
+) -> list[Problem]:
+    """What is wrong, and what is legal and unwise, in the order of the file."""
+    if task is None:
+        return problems
+    settings = projects.settings(task.folder)
+    limited = replace(task, spec=_as_limited(task.spec, settings))
+    told = [
+        *advice(
+            limited,
+            inner=task.spec.task_id in inside or settings.memory.channel is not None,
+            virtual_hosts=settings.virtual_hosts,
+        ),
+        *address_advice(task, settings),
+    ]
+    told += misplaced(task, projects.project(task.folder))
+    return sorted([*problems, *_promoted(told, strict)], key=lambda each: (each.file != task.source, *_place(each)))
+
+
+def _as_limited(spec: TaskSpec, settings: Settings) -> TaskSpec:
+    """With the limits that a run gives it: the project's `timeout_profile`, unless it has its own."""
+    return spec.model_copy(update={"timeout_profile": spec.timeout_profile or settings.timeout_profile})
+
+
+def _strictly(load: Callable[..., Loaded], problems: list[Problem]) -> list[Problem]:
+    """These, and what only strict loading finds."""
+    try:
+        load(strict=True)
+    except SpecError as error:
+        problems = [*problems, *(each for each in error.problems if each not in problems)]
+    return sorted(problems, key=_place)
+
+
+def _place(problem: Problem) -> tuple[str, int, int]:
+    return problem.file, problem.line or 0, problem.column or 0
+
+
+def _promoted(problems: Iterable[Problem], strict: bool) -> list[Problem]:
+    return [replace(each, severity="error") if strict else each for each in problems]
+
+
+class _Projects:
+    """The settings of each project that files belong to; those that cannot be read are told of once."""
+
+    def __init__(self, agent: str | None = None) -> None:
+        self._chosen = {} if agent is None else {"agent": agent}
+        self._broken: dict[str, Problem] = {}
+        self._unread: set[Path] = set()
+        self.settings = cache(self._settings)
+
+    def _settings(self, folder: Path) -> Settings:
+        project = project_of(folder)
+        file = (project or Path()) / "pyproject.toml"
+        label = file_label(file) if project and not self._chosen else "--agent"
+        try:
+            settings = load_settings(project, **self._chosen) if project else Settings(**self._chosen)
+            if settings.agent is not None:
+                Agents(settings.agents, settings.root).source(settings.agent)
+        except SettingsError as error:
+            message = str(error).replace(f"{file}: ", "")
+            self._broken[str(file)] = Problem(file_label(file), None, None, "", message)
+            self._unread.add(folder)
+            return Settings()
+        except Failed as unknown:
+            path = "" if self._chosen else "tool.harness.agent"
+            self._broken[label] = Problem(label, None, None, path, str(unknown))
+        return settings
+
+    def project(self, folder: Path) -> Project:
+        """What faults in this folder are to happen in; not known outside of any project, and when it cannot be read."""
+        settings = self.settings(folder)
+        return Project(settings, known=project_of(folder) is not None and folder not in self._unread)
+
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(self._broken.values())
+
+
+# What `harness validate` found, for people, for programs, and for GitHub's annotations.
+
+PLACES = 3
+"""How many places of the same problem are named beside the first."""
+
+
+class Format(StrEnum):
+    """`text`: for people; `json`: one document; `github`: workflow commands."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+
+
+def show(checked: Checked, form: Format) -> None:
+    """Print it."""
+    _SHOWN[form](checked)
+
+
+def _text(checked: Checked) -> None:
+    """Errors come last, where they are seen. Where nothing could be looked at, that is said on stderr."""
+    for severity in ("warning", "error"):
+        for problems in _alike([each for each in checked.problems if each.severity == severity]):
+            typer.echo(
+                "\n".join([f"{severity}: {problems[0]}", *_other_places(problems[1:])]), err=not checked.looked_at
+            )
+    if checked.looked_at:
+        typer.echo(_summary(checked))
+
+
+def _alike(problems: Sequence[Problem]) -> Iterable[list[Problem]]:
+    """Problems that are told once: all warnings that say the same of the same key, and all of one unknown key."""
+    groups: dict[Problem, list[Problem]] = {}
+    for problem in problems:
+        once = problem.severity == "warning" or problem.message.startswith(UNKNOWN)
+        same = replace(problem, file="", line=None, column=None) if once else problem
+        groups.setdefault(same, []).append(problem)
+    return groups.values()
+
+
+def _other_places(others: Sequence[Problem]) -> Iterator[str]:
+    """Where else the same is wrong: how often, and the first few places."""
+    if others:
+        times = "once more" if len(others) == 1 else f"{len(others)} times more"
+        more = f" and {len(others) - PLACES} more" if len(others) > PLACES else ""
+        yield f"  {times}: {', '.join(each.place for each in others[:PLACES])}{more}"
+
+
+def _github(checked: Checked) -> None:
+    for problem in checked.problems:
+        typer.echo(annotation(problem))
+    typer.echo(_summary(checked))
+
+
+def _json(checked: Checked) -> None:
+    ids = {task.source: task.spec.task_id for task in checked.loaded}
+    document = {
+        "files": [
+            {"file": file, "task_id": ids.get(file), "valid": file in ids and file not in checked.broken}
+            for file in checked.files
+        ],
+        "fault_plans": [{"file": file, "valid": file not in checked.broken} for file in checked.plans],
+        "problems": [asdict(problem) for problem in checked.problems],
+        "counts": counts(checked),
+    }
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+_SHOWN: Mapping[Format, Callable[[Checked], None]] = MappingProxyType(
+    {Format.TEXT: _text, Format.JSON: _json, Format.GITHUB: _github}
+)
+
+
+def counts(checked: Checked) -> dict[str, int]:
+    """Of files, and of problems."""
+    errors = sum(problem.severity == "error" for problem in checked.problems)
+    return {
+        "files": len(checked.files),
+        "loaded": len(checked.loaded),
+        "with_errors": len(checked.broken),
+        "errors": errors,
+        "warnings": len(checked.problems) - errors,
+    }
+
+
+def _summary(checked: Checked) -> str:
+    found = counts(checked)
+    files = _counted(found["files"], "task file")
+    warnings = f", {_counted(found['warnings'], 'warning')}" if found["warnings"] else ""
+    tasks = [files, f"{found['loaded']} load"] if checked.files else []
+    plans = [_counted(len(checked.plans), "fault plan")] if checked.plans else []
+    return ", ".join([*tasks, *plans, f"{found['with_errors']} with errors{warnings}"])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def annotation(problem: Problem) -> str:
+    """GitHub's command for it."""
+    place = {"file": problem.file, "line": problem.line, "col": problem.column, "title": problem.path or "task file"}
+    more = (("expected", problem.expected), ("found", problem.found), ("hint", problem.hint))
+    message = "\n".join([problem.message, *(f"{name}: {text}" for name, text in more if text)])
+    return workflow_command(problem.severity, message, place)
 
 
 def validate(

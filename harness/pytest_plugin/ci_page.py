@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin import summary_file
-from harness.pytest_plugin.annotations import annotate, is_wanted
-from harness.pytest_plugin.cut_short import cut_short
-from harness.pytest_plugin.executions import Executions
-from harness.pytest_plugin.state import State
+from harness.pytest_plugin import ci as summary_file
+from harness.pytest_plugin.ci import annotate, is_wanted
+from harness.pytest_plugin.history import Executions
+from harness.pytest_plugin.state import State, cut_short
 from harness.reporting.history.comparison import passed_last
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import found_again, task_points
@@ -89,4 +88,4 @@ class CiPage:
         try:
             summary_file.append(file, Page(run, found, self._uncollected, reports))
         except OSError as error:
-            self._problem = f"{summary_file.OPTION}: {file}: {error.strerror}"
+            self._problem = f"{summary_file.SUMMARY_OPTION}: {file}: {error.strerror}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.failures import TaskSpecWarning
+from harness.pytest_plugin.errors import TaskSpecWarning
 from harness.runner.compile import plans_of
 from harness.spec.problems import Problem, SpecError
 

@@ -1,25 +1,66 @@
 """Command line and ini options, and the Settings made from them.
 
 Every option is called `--task-...` and its value stands under `task_...`, so that no conftest.py of a project has it
-too. Its short alias is no option of pytest's: `harness.pytest_plugin.aliases` puts the full name in its place.
+too. Its short alias is no option of pytest's: `harness.pytest_plugin.options` puts the full name in its place.
 """
 
 from __future__ import annotations
 
+import copy
 import os
+import shlex
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.model.settings import Settings, SettingsError, load_settings, split, workers_or_auto
+from harness.model.settings import OPTIONS, Settings, SettingsError, load_settings, names, split, workers_or_auto
 from harness.pytest_plugin.faults import check_plans
-from harness.pytest_plugin.foreign import given_elsewhere
-from harness.pytest_plugin.shard import Shard
+from harness.pytest_plugin.foreign import given_elsewhere, is_free
+from harness.pytest_plugin.selection import Shard
+from harness.reporting.redaction import MARK, Redactor, is_secret_name
+from harness.spec.expressions import environment_names
+from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
+
+# The command line of a run as it may be kept: without what is secret in it.
+
+Hide = Callable[[str], str]
+
+
+def redactor_of(settings: Settings, tasks: Sequence[Loaded], environ: Mapping[str, str]) -> Redactor:
+    """Hides what tasks and settings call secret, and what the environment has under such a name."""
+    names = {name for task in tasks for name in environment_names(task.spec)}
+    secrets = (value for name, value in environ.items() if name in names or is_secret_name(name))
+    return Redactor.of(settings, secrets)
+
+
+def without_secrets(arguments: Sequence[object], redactor: Redactor) -> Iterator[str]:
+    """An option that is called like a secret hides its value, whether that follows after `=` or as the next word.
+
+    Of the URLs of browser endpoints the hosts stay.
+    """
+    hide: Hide | None = None
+    for argument in map(str, arguments):
+        name, equals, value = argument.partition("=")
+        hidden = _hidden(name)
+        if hide and not argument.startswith("-"):
+            yield hide(argument)
+        elif hidden and equals:
+            yield f"{name}={hidden(value)}"
+        else:
+            yield redactor.text(argument)
+        hide = None if equals else hidden
+
+
+def _hidden(option: str) -> Hide | None:
+    """What stands for the value of an option that may be secret."""
+    if option in OPTIONS:
+        return lambda urls: ",".join(names([url.strip() for url in urls.split(",") if url.strip()]))
+    return (lambda _: MARK) if option.startswith("-") and is_secret_name(option) else None
 
 
 def _workers(text: str) -> object:
@@ -98,7 +139,7 @@ def _choice(*words: str) -> dict[str, Any]:
     return {"choices": list(words)}
 
 
-OPTIONS: tuple[TaskOption, ...] = (
+TASK_OPTIONS: tuple[TaskOption, ...] = (
     TaskOption("--task-headed", "Run the browser with a window.", "--headed", "browser.headed", _FLAG),
     TaskOption(
         "--task-slowmo",
@@ -264,7 +305,7 @@ OPTIONS: tuple[TaskOption, ...] = (
 
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("taskspec", "TaskSpec browser tasks")
-    for option in OPTIONS:
+    for option in TASK_OPTIONS:
         option.add_to(group)
     parser.addini("taskspec_files", "More file name patterns that are TaskSpec files.", type="args", default=[])
 
@@ -286,7 +327,7 @@ def _chosen(config: pytest.Config) -> dict[str, Any]:
         _put(chosen, "browser.executable", executable)
     for setting, value in given_elsewhere(config):
         _put(chosen, setting, value)
-    for option in OPTIONS:
+    for option in TASK_OPTIONS:
         value = config.getoption(option.dest)
         if option.setting and value is not None and value is not False:
             _put(chosen, option.setting, option.turn(config, value))
@@ -299,3 +340,105 @@ def _put(table: dict[str, Any], path: str, value: object) -> None:
         _put(table.setdefault(first, {}), rest, value)
     else:
         table[first] = value
+
+
+# Short names of this plugin's options, which yield to a project's own.
+
+ALIASES: Mapping[str, str] = {option.alias: option.name for option in TASK_OPTIONS if option.alias}
+"""Alias -> the option's name."""
+_BY_NAME = {option.name: option for option in TASK_OPTIONS}
+
+
+def expanded(words: Sequence[str]) -> list[str]:
+    """`@FILE` replaced by the lines of the file, as pytest does; one that cannot be read stays, for pytest to say."""
+    found: list[str] = []
+    for word in words:
+        try:
+            lines = Path(word[1:]).read_text("utf-8").splitlines() if word.startswith("@") else None
+        except (OSError, UnicodeDecodeError):
+            lines = None
+        found += [word] if lines is None else expanded(lines)
+    return found
+
+
+def canonical(words: Sequence[str], aliases: Mapping[str, str] = ALIASES) -> list[str]:
+    """The words, with full names in place of these aliases. What follows `--` is no option."""
+    end = list(words).index("--") if "--" in words else len(words)
+    return [_full_name(word, aliases) for word in words[:end]] + list(words[end:])
+
+
+def _full_name(word: str, aliases: Mapping[str, str]) -> str:
+    name, equals, value = word.partition("=")
+    return f"{aliases[name]}{equals}{value}" if name in aliases else word
+
+
+def look_ahead(config: pytest.Config, parser: pytest.Parser, words: Sequence[str]) -> None:
+    """Before the conftest.py files are loaded: the value of an alias is no path whose conftest.py counts."""
+    probable = {name for name, value in _options_of(words) if not _is_place(value)} & set(ALIASES)
+    if not probable:
+        return
+    likely = canonical(words, {name: ALIASES[name] for name in probable})
+    try:
+        known = parser.parse_known_args(likely, namespace=copy.copy(config.option))
+    except pytest.UsageError:
+        return  # the alias is an option of a conftest.py, with values of its own
+    config.known_args_namespace.file_or_dir = known.file_or_dir
+
+
+def _is_place(word: str) -> bool:
+    """Whether a word is rather a place of tests than the value of one of the options."""
+    return Path(word).is_dir() or ".py" in word
+
+
+def settle(parser: pytest.Parser, words: list[str]) -> Mapping[str, str]:
+    """After the conftest.py files are loaded: put full names in place of the aliases that are ours; those aliases."""
+    words[:] = expanded(words)
+    used = {word.partition("=")[0] for word in words} & set(ALIASES)
+    ours = {alias: ALIASES[alias] for alias in used if is_free(parser, alias)}
+    words[:] = canonical(words, ours)
+    return ours
+
+
+def refuse_contradictions(config: pytest.Config, aliases: Mapping[str, str]) -> None:
+    """UsageError for an option that stands twice, with different values, in one place.
+
+    The command line goes over PYTEST_ADDOPTS, which goes over `addopts`.
+    """
+    places = (
+        config.invocation_params.args,
+        shlex.split(os.environ.get("PYTEST_ADDOPTS", "")),
+        config.getini("addopts"),
+    )
+    for words in places:
+        if problem := contradiction(list(map(os.fspath, words)), aliases):
+            raise pytest.UsageError(problem)
+
+
+def contradiction(words: Sequence[str], aliases: Mapping[str, str] = ALIASES) -> str | None:
+    """What to say of an option of ours that is given with two values; None: there is none."""
+    seen: dict[str, tuple[str, str]] = {}
+    for name, value in _options_of(expanded(words)):
+        option = _BY_NAME.get(aliases.get(name, name))
+        if option is None or option.repeatable or not option.takes_value:
+            continue
+        first, before = seen.setdefault(option.name, (name, value))
+        if before != value:
+            return _said(option, first, name)
+    return None
+
+
+def _said(option: TaskOption, first: str, second: str) -> str:
+    """Without the values, which may be secret."""
+    if first == second:
+        return f"{first} is given twice, with different values: leave one out"
+    return f"{first} and {second} are one option, and are given with different values: leave one out"
+
+
+def _options_of(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Each `--name=value`, and each `--name` with the word after it."""
+    for number, word in enumerate(words):
+        if word == "--":
+            return
+        name, equals, value = word.partition("=")
+        if name.startswith("--"):
+            yield name, value if equals else next(iter(words[number + 1 : number + 2]), "")

@@ -10,22 +10,20 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin import aliases, faults, foreign, hooks, options, ordinary_tests, system_browser
-from harness.pytest_plugin.ci_asked import asked_for
-from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark
-from harness.pytest_plugin.cut_short import cut_short
-from harness.pytest_plugin.dependencies import WithDependencies, names_of
-from harness.pytest_plugin.garbage import RareGarbage
+from harness.pytest_plugin import faults, foreign, options, ordinary_tests
+from harness.pytest_plugin import hookspecs as hooks
+from harness.pytest_plugin import options as aliases
+from harness.pytest_plugin import playwright as system_browser
+from harness.pytest_plugin.ci import asked_for
+from harness.pytest_plugin.collect import CHANNELS, TaskFile, TaskItem, collect_file, register_mark, undeclared_lines
+from harness.pytest_plugin.gc import RareGarbage
 from harness.pytest_plugin.history import HISTORY, RunHistory
-from harness.pytest_plugin.isolation import undeclared_lines
-from harness.pytest_plugin.junit import add_properties
-from harness.pytest_plugin.needs import OPTION
-from harness.pytest_plugin.order import arrange, task_items
-from harness.pytest_plugin.shard import Sharding
+from harness.pytest_plugin.run import OPTION
+from harness.pytest_plugin.selection import Sharding, WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.signals import Signals
-from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, RECORD, STATE, State
+from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, RECORD, STATE, State, cut_short
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
-from harness.pytest_plugin.terminal import environment, live_progress, refused, write_summary
+from harness.pytest_plugin.terminal import add_properties, environment, live_progress, refused, write_summary
 from harness.reporting.allure.files import write_allure_files
 from harness.reporting.allure.labels import RunLabel
 from harness.reporting.allure.results import written_run
@@ -142,7 +140,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     }
     state.look_at_plans([item.loaded.spec for item in tasks])
     if tasks and not session.config.getoption("collectonly"):
-        from harness.pytest_plugin import ahead  # the engine is loaded only in a session that runs a task
+        from harness.pytest_plugin import parallel as ahead  # the engine is loaded only in a session that runs a task
 
         if not hasattr(session.config, "workerinput"):
             foreign.refuse(session.config)
@@ -212,7 +210,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     state = config.stash[STATE]
     try:
         if state.ahead is not None:
-            from harness.pytest_plugin import ahead
+            from harness.pytest_plugin import parallel as ahead
 
             ahead.end(state)
     finally:
@@ -256,7 +254,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 def _passed_over(state: State) -> list[str]:
     if not (state.passed_over or state.broken_off):
         return []
-    from harness.pytest_plugin import ahead
+    from harness.pytest_plugin import parallel as ahead
 
     return ahead.passed_over_lines(state)
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+import contextlib
+import os
+import shlex
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import pytest
@@ -15,9 +19,7 @@ from harness.model.plan import Plan
 from harness.model.ports import LeftOut
 from harness.model.record import TaskResult
 from harness.model.settings import Settings
-from harness.pytest_plugin.asking import Ask, person
-from harness.pytest_plugin.failures import CriterionFailed, TaskFailed
-from harness.pytest_plugin.needs import advice, obstacle
+from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
 from harness.pytest_plugin.retrace import traced_in_full
 from harness.pytest_plugin.state import RECORD, STATE, State
 from harness.pytest_plugin.telemetry import telemetry_of
@@ -30,8 +32,106 @@ from harness.reporting.files import commandless, shown_path
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.runner.compile import compile_plan
+from harness.spec.load import exists
 from harness.spec.loaded import Loaded
 from harness.spec.problems import SpecError
+
+# Asking the person at the terminal (`on_state_inconsistency: manual_resolution`).
+
+Ask = Callable[[str, tuple[str, ...]], str | None]
+
+
+def person(config: pytest.Config) -> Ask | None:
+    """Who can be asked; None under xdist. In CI, and wherever no terminal is, nobody answers."""
+    if hasattr(config, "workerinput") or config.getoption("numprocesses", None):
+        return None
+    return lambda question, choices: _ask(config, question, choices)
+
+
+def _ask(config: pytest.Config, question: str, choices: tuple[str, ...]) -> str | None:
+    """One of the choices, by its number or its name; None for an empty line, the end of the input, no terminal."""
+    numbered = ", ".join(f"{number}: {choice}" for number, choice in enumerate(choices, 1))
+    with _uncaptured(config):
+        if not _terminal():
+            return None
+        print(f"\n{question}\n{numbered}, empty: neither", flush=True)  # noqa: T201 - it is a conversation
+        while True:
+            try:
+                answer = input("> ").strip()
+            except EOFError:
+                return None
+            if not answer:
+                return None
+            if answer.isdigit() and 1 <= int(answer) <= len(choices):
+                return choices[int(answer) - 1]
+            if answer in choices:
+                return answer
+            print(f"please answer {numbered}, or nothing", flush=True)  # noqa: T201
+
+
+def _terminal() -> bool:
+    """Whether a person can read and type. While pytest captures, its files stand in place of the terminal."""
+    return all(stream is not None and stream.isatty() for stream in (sys.__stdin__, sys.__stdout__))
+
+
+@contextlib.contextmanager
+def _uncaptured(config: pytest.Config) -> Any:
+    """pytest's capturing off, of the input too."""
+    capture: Any = config.pluginmanager.getplugin("capturemanager")
+    if capture is None:
+        yield
+        return
+    capture.suspend(in_=True)
+    try:
+        yield
+    finally:
+        capture.resume()
+
+
+# Why a task cannot run without the tasks that it depends on.
+
+OPTION = "--task-with-deps"
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """A dependency that did not pass."""
+
+    reason: str
+    absent: str = ""
+    """The name of what is not among the tasks of this run."""
+
+
+_exists = lru_cache(maxsize=1024)(exists)
+"""Many tasks may depend on what is not there."""
+
+
+def obstacle(
+    wanted: Sequence[str], names: Mapping[str, Sequence[str]], selected: Collection[str], done: Mapping[str, bool]
+) -> Obstacle | None:
+    """The first of the dependencies that stands in the way. `names`: what each name stands for, by `by_name`."""
+    for name in wanted:
+        ids = names.get(name, (name,))
+        if any(task_id not in selected for task_id in ids):
+            return Obstacle(f"depends on {name}, which is not among the tasks of this run", absent=name)
+        failed = next((task_id for task_id in ids if not done.get(task_id, False)), None)
+        if failed is not None:
+            why = "did not pass" if failed in done else "did not pass: it did not run to its end"
+            return Obstacle(f"depends on {failed}, which {why}")
+    return None
+
+
+def advice(item: pytest.Item, name: str) -> str:
+    """What runs the item with all that it depends on, to be typed where this run was started; of a task that no file
+    has, that."""
+    config = item.config
+    places = (item.path.parent, *(config.rootpath / each for each in config.getini("testpaths") or ["."]))
+    if not _exists(name, places, tuple(config.getini("taskspec_files"))):
+        return "no task file of the project has it: add the task, or take it out of `dependencies`"
+    if item.config.getoption(OPTION):
+        return f"{OPTION} found no task file that has it, neither beside the files named nor in the project's testpaths"
+    path = os.path.relpath(item.path, item.config.invocation_params.dir)
+    return f"run: pytest {shlex.quote(f'{path}::{item.name}')} {OPTION}"
 
 
 def perform(request: pytest.FixtureRequest, loaded: Loaded) -> None:

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from harness.pytest_plugin import ordinary_tests
-from harness.pytest_plugin.begun import ALONE, JOURNAL
-from harness.pytest_plugin.comeback import Comeback, last_one, looks_ahead, of_task
+from harness.pytest_plugin.crashed_workers import ALONE, JOURNAL, Comeback, last_one, looks_ahead, of_task
 from harness.pytest_plugin.foreign import refuse
-from harness.pytest_plugin.garbage import rarely
-from harness.pytest_plugin.order import groups
+from harness.pytest_plugin.gc import rarely
+from harness.pytest_plugin.selection import groups
 from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, STATE, State
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.recovery.failure import Failed

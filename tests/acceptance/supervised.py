@@ -8,7 +8,7 @@ import socket
 import urllib.request
 from contextlib import ExitStack
 
-from harness.cli.demo_settings import HOSTS, settings_text
+from harness.cli.demo import HOSTS, settings_text
 
 
 def free_base() -> int:

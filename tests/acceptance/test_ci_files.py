@@ -11,7 +11,7 @@ import typer
 import yaml
 
 from harness.cli.main import app
-from harness.pytest_plugin.options import OPTIONS
+from harness.pytest_plugin.options import TASK_OPTIONS
 from tests.acceptance.documented import ROOT
 
 FOLDER = ROOT / "examples" / "ci"
@@ -39,7 +39,7 @@ def unknown(command: str) -> list[str]:
     program, *words = shlex.split(_EXPRESSION.sub("1", command))
     options = {word for word in words if word.startswith("--")}
     if program == "pytest":
-        return sorted(options - {option.name for option in OPTIONS} - OF_PYTEST)
+        return sorted(options - {option.name for option in TASK_OPTIONS} - OF_PYTEST)
     if program == "harness":
         known = getattr(typer.main.get_command(app), "commands", {})
         taken = {option for param in known[words[0]].params for option in param.opts} if words[0] in known else set()

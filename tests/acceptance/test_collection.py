@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.pytest_plugin.garbage import MANY
+from harness.pytest_plugin.gc import MANY
 from tests.acceptance.conftest import Project
 
 TOLD = """

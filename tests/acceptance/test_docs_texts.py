@@ -19,10 +19,10 @@ import yaml
 
 from harness.cli.main import app
 from harness.model.settings import Settings, load_settings
-from harness.pytest_plugin.ahead import SHARED as ALONE
-from harness.pytest_plugin.ahead import STEPPING_IN
 from harness.pytest_plugin.foreign import FOREIGN, ForeignOption
-from harness.pytest_plugin.options import OPTIONS
+from harness.pytest_plugin.options import TASK_OPTIONS
+from harness.pytest_plugin.parallel import SHARED as ALONE
+from harness.pytest_plugin.parallel import STEPPING_IN
 from harness.spec.fault_plan import FaultPlan
 from harness.spec.load import load_file
 from tests.acceptance.documented import ROOT, blocks, pages
@@ -126,7 +126,7 @@ def test_each_picture_is_shown_and_small() -> None:
 
 def test_each_option_and_command_is_spoken_of() -> None:
     text = "\n".join(page.read_text("utf-8") for page in pages())
-    silent = [option.name for option in OPTIONS if not re.search(rf"{option.name}\b", text)]
+    silent = [option.name for option in TASK_OPTIONS if not re.search(rf"{option.name}\b", text)]
     assert silent + [command for command in names(typer.main.get_command(app), "harness") if command not in text] == []
 
 

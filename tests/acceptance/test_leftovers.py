@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.cli.demo_settings import settings_text
+from harness.cli.demo import settings_text
 from tests.acceptance.conftest import INI
 from tests.acceptance.kills import free_ports, listens, words
 

@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from harness.pytest_plugin.aliases import ALIASES
+from harness.pytest_plugin.options import ALIASES
 from tests.acceptance.warm import warm
 
 INI = "[pytest]\naddopts = -p no:hypothesispytest -p no:cacheprovider\n"

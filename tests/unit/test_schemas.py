@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from harness.schemas import BASE, schemas
+from harness.cli.schema import BASE, schemas
 from harness.spec.load import find_tasks
 from harness.spec.source import read_source
 from harness.spec.validation import RULES

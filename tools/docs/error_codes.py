@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from pathlib import Path
 
-from harness.cli.code_facts import excerpt, facts
+from harness.cli.explain import excerpt, facts
 from harness.recovery.catalog import CATALOG, Category, Row
 
 _TITLES = {

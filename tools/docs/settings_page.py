@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.options import OPTIONS
+from harness.pytest_plugin.options import TASK_OPTIONS
 from tools.docs.key_type import described_type
 
 HEAD = """\
@@ -102,7 +102,7 @@ def _default(schema: Schema) -> str:
 
 
 def _options(setting: str) -> Iterator[str]:
-    yield from (f"`{option.name}`" for option in OPTIONS if option.setting == setting)
+    yield from (f"`{option.name}`" for option in TASK_OPTIONS if option.setting == setting)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,12 @@ from pathlib import Path
 from jsonschema import Draft202012Validator
 from rich.console import Console
 
+from harness.cli.schema import schemas
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.runner.campaign.document import Campaign
 from harness.runner.campaign.run import Running, Size
 from harness.runner.campaign.summary import markdown, show
-from harness.schemas import schemas
 from tests.unit.campaign.stage import CRASHED, FAULTS, REFUSED, Runner, made, plan
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

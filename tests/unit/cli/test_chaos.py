@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import chaos as command
-from harness.cli.chaos_files import given
+from harness.cli.chaos import given
 from harness.cli.main import app
 from harness.spec.problems import SpecError
 from tests.unit.spec.files import HEAD, write

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.cli.checking import Checked
-from harness.cli.formats import Format, annotation, counts, show
+from harness.cli.validate import Checked, Format, annotation, counts, show
 from harness.spec.problems import Problem
 
 

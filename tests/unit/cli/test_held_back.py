@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.cli.held_back import HeldBack
+from harness.cli.replay import HeldBack
 
 
 @pytest.mark.parametrize(

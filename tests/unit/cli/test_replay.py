@@ -12,11 +12,21 @@ from typing import Any
 import pytest
 import typer
 
-from harness.cli import replayed
-from harness.cli.kept import Kept, read_kept
+from harness.cli import replay as replayed
+from harness.cli.failures import Kept, read_kept
 from harness.cli.open_trace import has_desktop, has_display
-from harness.cli.replay import _Pause
-from harness.cli.replayed import foreign_hosts, left_out, place, plan_of, setting, shown, stop_index, why_asked, writes
+from harness.cli.replay import (
+    _Pause,
+    foreign_hosts,
+    left_out,
+    place,
+    plan_of,
+    setting,
+    shown,
+    stop_index,
+    why_asked,
+    writes,
+)
 from harness.model.plan import Plan
 from harness.model.service_settings import ServiceSettings
 from harness.model.settings import Settings

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.demo_settings import free_ports, settings_text
-from harness.cli.new import _isolated
-from harness.cli.scaffold import demo_task, site_task
+from harness.cli.demo import free_ports, settings_text
+from harness.cli.new import _isolated, demo_task, site_task
 from harness.demo.sites import HOSTS
 from harness.model.settings import Settings
 from harness.spec.advice import advice

@@ -10,10 +10,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from harness.cli.chosen_failure import last_run, the_failure
-from harness.cli.failure_page import headline, line, page
-from harness.cli.kept import UnreadableReportError, earlier, latest, named, read_kept
+from harness.cli.failures import UnreadableReportError, earlier, last_run, latest, named, read_kept, the_failure
 from harness.cli.main import app
+from harness.cli.show import headline, line, page
 from harness.reporting.history.writing import save_run
 from harness.reporting.task_record import LAST_RUN, write_last_run
 from tests.unit.history.runs import run

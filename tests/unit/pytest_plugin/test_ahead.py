@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.ahead import end, passed_over_lines, processes
+from harness.pytest_plugin.parallel import end, passed_over_lines, processes
 from harness.pytest_plugin.plugin import pytest_sessionfinish
 from harness.pytest_plugin.state import BROWSER, STATE, State
 from harness.reporting.progress import Progress

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from harness.pytest_plugin.aside import Aside, Streams, _Logs
+from harness.pytest_plugin.parallel import Aside, Streams, _Logs
 from harness.runner.parallel import Output, kept_in
 
 

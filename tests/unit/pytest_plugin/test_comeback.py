@@ -17,8 +17,20 @@ from harness.model.events import StepEnded, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan, ReadyRepair
 from harness.model.record import Sent, StepRecord
 from harness.model.settings import Settings
-from harness.pytest_plugin.begun import ALONE, JOURNAL, Begun, Journal, read_journal
-from harness.pytest_plugin.comeback import AGAIN, NO_OTHER, UNKNOWN, UNTOLD, WROTE, Verdict, verdict
+from harness.pytest_plugin.crashed_workers import (
+    AGAIN,
+    ALONE,
+    JOURNAL,
+    NO_OTHER,
+    UNKNOWN,
+    UNTOLD,
+    WROTE,
+    Begun,
+    Journal,
+    Verdict,
+    read_journal,
+    verdict,
+)
 from harness.pytest_plugin.run import plan_of
 from harness.pytest_plugin.state import AFRESH, DONE, STATE, State
 from harness.pytest_plugin.xdist import READ, XdistHooks, _scheduling
@@ -296,7 +308,7 @@ def test_a_click_that_posted_and_a_task_inside_that_may_write_count(tmp_path: Pa
 
 
 def test_a_journal_with_a_gap_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.pytest_plugin.begun.os.write", lambda _file, line: len(line) - 1)
+    monkeypatch.setattr("harness.pytest_plugin.crashed_workers.os.write", lambda _file, line: len(line) - 1)
     assert wrote(tmp_path, TaskStarted(plan(), sample.START)) is None
     assert read_journal(tmp_path / "nowhere") is None
 

@@ -12,8 +12,7 @@ from allure_commons.reporter import AllureReporter
 
 from harness.model.settings import Settings
 from harness.pytest_plugin import telemetry
-from harness.pytest_plugin.event_sinks import AllureEvents, printable, shown
-from harness.pytest_plugin.telemetry import check_extras
+from harness.pytest_plugin.telemetry import AllureEvents, check_extras, printable, shown
 from harness.reporting.telemetry.record import TaskDone, TelemetryEvent
 from harness.resilience.events import CircuitChanged, GaveUp, Retrying, ServiceChanged, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed

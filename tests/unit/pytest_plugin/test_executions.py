@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin.executions import Executions
+from harness.pytest_plugin.history import Executions
 from harness.reporting.history.record import Execution
 from harness.reporting.task_record import TaskRecord
 from tests.unit.history.runs import BEGAN, failed, nodeid, record

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin import garbage
+from harness.pytest_plugin import gc as garbage
 from harness.pytest_plugin.collect import TaskFile
-from harness.pytest_plugin.garbage import MANY, RARE, RareGarbage
+from harness.pytest_plugin.gc import MANY, RARE, RareGarbage
 
 
 class Config:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from harness.pytest_plugin.junit import add_properties, properties
+from harness.pytest_plugin.terminal import add_properties, properties
 from tests.unit.history import runs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.pytest_plugin.needs import Obstacle, obstacle
+from harness.pytest_plugin.run import Obstacle, obstacle
 
 NAMES = {"A": ("A",), "T": ("T[a]", "T[b]"), "T[a]": ("T[a]",), "T[b]": ("T[b]",), "folder": ("A",)}
 ALL = {"A", "T[a]", "T[b]"}

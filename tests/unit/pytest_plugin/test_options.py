@@ -9,15 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.aliases import ALIASES, canonical, contradiction, expanded
 from harness.pytest_plugin.foreign import FOREIGN
-from harness.pytest_plugin.options import OPTIONS
+from harness.pytest_plugin.options import ALIASES, TASK_OPTIONS, canonical, contradiction, expanded
 
 
 def test_no_name_is_one_that_a_project_would_take() -> None:
-    assert [option.name for option in OPTIONS if not option.name.startswith(("--task-", "--taskspec-"))] == []
-    assert [option.dest for option in OPTIONS if not option.dest.startswith(("task_", "taskspec_"))] == []
-    assert len({*ALIASES, *(option.name for option in OPTIONS)}) == len(ALIASES) + len(OPTIONS)
+    assert [option.name for option in TASK_OPTIONS if not option.name.startswith(("--task-", "--taskspec-"))] == []
+    assert [option.dest for option in TASK_OPTIONS if not option.dest.startswith(("task_", "taskspec_"))] == []
+    assert len({*ALIASES, *(option.name for option in TASK_OPTIONS)}) == len(ALIASES) + len(TASK_OPTIONS)
 
 
 def settings_of(model: type, prefix: str = "") -> set[str]:
@@ -28,7 +27,7 @@ def settings_of(model: type, prefix: str = "") -> set[str]:
 
 def test_each_setting_that_an_option_goes_over_exists() -> None:
     known = settings_of(Settings) | {"ports"}  # load_settings puts these into the tables of the services
-    assert {each.setting for each in (*OPTIONS, *FOREIGN) if each.setting} <= known
+    assert {each.setting for each in (*TASK_OPTIONS, *FOREIGN) if each.setting} <= known
 
 
 def test_an_option_of_another_plugin_acts_or_says_why_not() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.pytest_plugin.order import _episodes_together, groups
+from harness.pytest_plugin.selection import _episodes_together, groups
 from harness.pytest_plugin.xdist import in_slots
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.pytest_plugin.reach import Asked, added_files
+from harness.pytest_plugin.selection import Asked, added_files
 from tests.unit.spec.files import task, write
 
 CASES = {"goal": "${param.x}", "parametrize": {"x": ["a", "b"]}}

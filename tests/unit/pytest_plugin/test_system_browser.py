@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.model.settings import BrowserSettings
-from harness.pytest_plugin.system_browser import missing
+from harness.pytest_plugin.playwright import missing
 
 
 def executable(path: Path) -> Path:

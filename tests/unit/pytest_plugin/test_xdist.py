@@ -12,7 +12,7 @@ import pytest
 from xdist import newhooks
 
 from harness.pytest_plugin import xdist
-from harness.pytest_plugin.garbage import RARE
+from harness.pytest_plugin.gc import RARE
 from harness.pytest_plugin.xdist import XdistHooks, group_names, tasks_in
 from tests.unit.spec.files import task, write
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.kept import UnreadableReportError, read_kept
+from harness.cli.failures import UnreadableReportError, read_kept
 from harness.pytest_plugin.terminal import refused
 from harness.reporting.allure.results import written_run
 from harness.reporting.files import read_json, read_regular, write_text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from harness.schemas import schemas
+from harness.cli.schema import schemas
 from harness.spec.fault_plan import LoadedFaultPlan, find_fault_plans, idle_patterns, load_fault_plan
 from harness.spec.load import find_tasks, is_task_file
 from harness.spec.problems import SpecError

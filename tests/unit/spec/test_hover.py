@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.schemas import schemas
+from harness.cli.schema import schemas
 from harness.spec.validation import ACTS, FAULTS, RULES
 
 WRITTEN = ("task_spec.schema.json", "fault_plan.schema.json")
@@ -102,7 +102,7 @@ def test_no_heading_is_the_name_of_a_class() -> None:
 
 
 def test_a_key_that_is_called_title_is_kept() -> None:
-    from harness.spec.hover import for_readers
+    from harness.cli.schema import for_readers
 
     schema = {"title": "Thing", "properties": {"title": {"title": "Title", "description": "One (DESIGN 4.1)."}}}
     assert for_readers(schema) == {"properties": {"title": {"description": "One."}}}

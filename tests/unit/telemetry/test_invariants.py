@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.pytest_plugin.event_sinks import shown
+from harness.pytest_plugin.telemetry import shown
 from harness.reporting.telemetry.metrics import Tally
 from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience.connection import Invariants

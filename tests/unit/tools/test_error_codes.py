@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 
 import harness
-from harness.cli.code_facts import examples, excerpt, facts, treatment
+from harness.cli.explain import examples, excerpt, facts, treatment
 from harness.recovery import Rulebook
 from harness.recovery.catalog import CATALOG, Row
 from harness.spec.steps import Step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.model.settings import Settings
-from harness.pytest_plugin.options import OPTIONS
+from harness.pytest_plugin.options import TASK_OPTIONS
 from tools.docs.settings_page import TABLES, page
 
 ROOT = Path(__file__).parents[3]
@@ -34,5 +34,5 @@ def test_each_table_has_a_section() -> None:
 
 
 def test_each_option_that_goes_over_a_setting_stands_beside_it() -> None:
-    of_settings = [option for option in OPTIONS if option.setting and option.setting != "ports"]
+    of_settings = [option for option in TASK_OPTIONS if option.setting and option.setting != "ports"]
     assert [option.name for option in of_settings if f"| `{option.name}` |" not in PAGE] == []

@@ -1,0 +1,80 @@
+"""Failures of tasks beside the lines of their files, in GitHub's pull requests."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.model.settings import Settings
+from harness.reporting.files import shown_path
+
+if TYPE_CHECKING:
+    from harness.reporting.markdown import Page
+    from harness.reporting.triage import Cause
+
+ANNOTATIONS_OPTION = "--task-github-annotations"
+OTHER_ANNOTATOR = "pytest_github_actions_annotate_failures"
+"""A plugin that annotates every failed test, at the first line of its file."""
+
+
+def is_wanted(config: pytest.Config, environment: Mapping[str, str] = os.environ) -> bool:
+    """In GitHub Actions, unless the other plugin does it; and wherever it is asked for."""
+    if config.getoption(ANNOTATIONS_OPTION):
+        return True
+    return environment.get("GITHUB_ACTIONS") == "true" and not config.pluginmanager.hasplugin(OTHER_ANNOTATOR)
+
+
+def annotate(terminal: Any, causes: Sequence[Cause], environment: Mapping[str, str] = os.environ) -> None:
+    """To the log of the job, where GitHub looks for them."""
+    from harness.reporting.markdown import commands, line_of  # not loaded in a session that nobody asked this of
+
+    terminal.ensure_newline()
+    for command in commands(causes, partial(line_of, environment=environment)):
+        terminal.write_line(command)
+
+
+# Whether a CI system is to be told of the run. How that is done is loaded only then.
+
+
+def asked_for(config: pytest.Config) -> bool:
+    """Whether this process, which is no worker of xdist, is to tell a CI system of its run."""
+    if hasattr(config, "workerinput"):
+        return False
+    return place(config) is not None or is_wanted(config)
+
+
+# `--task-summary FILE`: a run as Markdown, for the page of a CI job.
+
+SUMMARY_OPTION = "--task-summary"
+
+
+def place(config: pytest.Config) -> Path | None:
+    """The file that was asked for, relative to where pytest was started."""
+    given = config.getoption(SUMMARY_OPTION)
+    return Path(config.invocation_params.dir, given) if given else None
+
+
+def append(file: Path, page: Page) -> None:
+    """To what is there: GitHub collects the pages of a step in one file. OSError when it cannot be written."""
+    from harness.reporting.markdown import LIMIT, markdown  # not loaded in a session that nobody asked this of
+
+    there = file.stat().st_size if file.exists() else 0
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a", encoding="utf-8", errors="replace") as stream:
+        stream.write(markdown(page, LIMIT - there))
+
+
+def report_lines(config: pytest.Config, settings: Settings, failed: bool) -> Iterator[tuple[str, str]]:
+    """What people can open, and where it is."""
+    if failed:
+        yield "artifacts of each failure", shown_path(settings.artifacts)
+        yield "read one", "harness show TASK_ID"
+    if alluredir := config.getoption("--alluredir", None):
+        yield "Allure results", str(alluredir)
+    if junit := config.getoption("--junitxml", None):
+        yield "JUnit", str(junit)

@@ -1,0 +1,338 @@
+"""`--task-with-deps`: what the chosen tasks depend on is collected and run too."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentTypeError
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.pytest_plugin.collect import TaskItem
+from harness.pytest_plugin.state import STATE, State
+from harness.spec.load import find_tasks, load_file, mentions
+from harness.spec.loaded import Loaded
+from harness.spec.parametrize import expand
+from harness.spec.problems import SpecError
+from harness.spec.suite import by_name, check_suite, dependencies, needed
+
+
+def names_of(items: Iterable[pytest.Item]) -> dict[str, tuple[str, ...]]:
+    """Every name that a dependency may use -> ids, those of cases that were not chosen included."""
+    files = {item.path: item.cases for item in task_items(items)}
+    return by_name(chain.from_iterable(files.values()))
+
+
+class WithDependencies:
+    """Registered only where `--task-with-deps` is given, and after pytest's `--lf`, so that it has the last word."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[Asked, ...] = ()
+        self._added: tuple[Path, ...] = ()
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self, session: pytest.Session) -> None:
+        """Files with dependencies are collected as if they had been named. Under xdist every worker does it."""
+        config = session.config
+        if config.pluginmanager.has_plugin("lfplugin-collwrapper"):  # it leaves whole files out before we can look
+            config.pluginmanager.unregister(name="lfplugin-collwrapper")
+        self._asked = tuple(Asked.of(argument, config.invocation_params.dir) for argument in config.args)
+        folders = [config.rootpath / name for name in config.getini("testpaths")] or [config.rootpath]
+        self._added = tuple(added_files(self._asked, folders, tuple(config.getini("taskspec_files"))))
+        config.args = [*config.args, *map(str, self._added)]
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> Generator[None, None, None]:
+        """What `-k`, `-m` and `--lf` left, with all that it depends on."""
+        collected = list({item.nodeid: item for item in items}.values())
+        items[:] = collected
+        yield
+        kept = chosen(collected, [item for item in items if self._is_asked(item)])
+        tell_deselected(config, collected, kept)
+        items[:] = kept
+        arrange(config.stash[STATE], items)
+
+    def _is_asked(self, item: pytest.Item) -> bool:
+        """Whether the item would have been collected without this option."""
+        return item.path not in self._added or any(each.reaches(item.path, item.name) for each in self._asked)
+
+
+def chosen(collected: Sequence[pytest.Item], left: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """Of what was collected: what is left of it, and all that this depends on."""
+    tasks = {item.loaded.spec.task_id: item for item in task_items(collected)}
+    own = set(left)
+    graph = dependencies([item.loaded for item in tasks.values()])
+    wanted = needed((item.loaded.spec.task_id for item in task_items(own)), graph)
+    own |= {tasks[task_id] for task_id in wanted}
+    return [item for item in collected if item in own]
+
+
+def tell_deselected(config: pytest.Config, collected: Sequence[pytest.Item], kept: Sequence[pytest.Item]) -> None:
+    """The terminal counts what is not run, whoever left it out."""
+    reporter = config.pluginmanager.getplugin("terminalreporter")
+    if reporter is not None:
+        reporter.stats.pop("deselected", None)
+    running = set(kept)
+    if dropped := [item for item in collected if item not in running]:
+        config.hook.pytest_deselected(items=dropped)
+
+
+# Order and groups: dependencies first, priority next; episodes and dependencies stay together under xdist.
+
+
+def task_items(items: Iterable[pytest.Item]) -> list[TaskItem]:
+    return [item for item in items if isinstance(item, TaskItem)]
+
+
+def ordered(items: Sequence[pytest.Item], *, together: bool = False) -> list[pytest.Item]:
+    """Tasks by priority, each after what it depends on; other items keep their places. Same on every worker.
+
+    `together`: no other task stands between two of an episode, unless its dependencies put it there.
+    """
+    tasks = _after_dependencies(sorted(task_items(items), key=lambda item: item.loaded.spec.priority))
+    places = iter(_episodes_together(tasks) if together else tasks)
+    return [next(places) if isinstance(item, TaskItem) else item for item in items]
+
+
+def arrange(state: State, items: list[pytest.Item]) -> None:
+    """Put the items in order. What is wrong with tasks beside each other is kept for when they run."""
+    state.problems.clear()
+    # A task that another one names may be in a file that was not collected: whoever makes the plan looks there.
+    for problem in check_suite([item.loaded for item in task_items(items)], lambda *_: True):
+        if problem.severity == "error":
+            state.problems.setdefault(problem.file, []).append(str(problem))
+    items[:] = ordered(items, together=state.settings.isolation == "reset")
+
+
+def _after_dependencies(tasks: Sequence[TaskItem]) -> list[TaskItem]:
+    """A circle is cut; its tasks fail with their problem."""
+    by_id: dict[str, list[TaskItem]] = {}
+    for item in tasks:
+        by_id.setdefault(item.loaded.spec.task_id, []).append(item)  # several of one id fail with their problem
+    graph = dependencies([item.loaded for item in tasks])
+    return [item for task_id in _depth_first(graph) for item in by_id[task_id]]
+
+
+def _episodes_together(tasks: Sequence[TaskItem]) -> list[TaskItem]:
+    """Tasks that stand after what they depend on, with each episode in one piece where that keeps them so."""
+    unit = {item.loaded.spec.task_id: item.loaded.spec.episode_id or item.nodeid for item in tasks}
+    graph = dependencies([item.loaded for item in tasks])
+    members: dict[str, list[TaskItem]] = {}
+    wanted: dict[str, list[str]] = {}
+    for item in tasks:
+        task_id = item.loaded.spec.task_id
+        members.setdefault(unit[task_id], []).append(item)
+        others = (unit[other] for other in graph[task_id] if unit[other] != unit[task_id])
+        wanted.setdefault(unit[task_id], []).extend(others)
+    found = [item for name in _depth_first(wanted) for item in members[name]]
+    place = {item.loaded.spec.task_id: number for number, item in enumerate(found)}
+    kept = all(place[other] < place[task_id] for task_id, several in graph.items() for other in several)
+    return found if kept else list(tasks)
+
+
+def _depth_first(wanted: Mapping[str, Sequence[str]]) -> list[str]:
+    """The names in their order, each after what it wants. Without recursion: chains may be long."""
+    out: dict[str, None] = {}
+    seen: set[str] = set()
+    stack = [(name, False) for name in reversed(list(wanted))]
+    while stack:
+        name, ready = stack.pop()
+        if ready:
+            out[name] = None
+        elif name not in seen:
+            seen.add(name)
+            stack.append((name, True))
+            stack.extend((other, False) for other in reversed(wanted[name]) if other not in seen)
+    return list(out)
+
+
+def groups(tasks: Mapping[str, tuple[Sequence[str], str | None]]) -> dict[str, str]:
+    """Task id -> name of its group. `tasks`: id -> (dependencies, episode); both tie tasks together."""
+    parent = {task_id: task_id for task_id in tasks}
+
+    def find(task_id: str) -> str:
+        while parent[task_id] != task_id:
+            task_id = parent[task_id]
+        return task_id
+
+    def join(one: str, other: str) -> None:
+        first, second = sorted((find(one), find(other)))
+        parent[second] = first
+
+    episodes: dict[str, str] = {}
+    for task_id, (others, episode) in tasks.items():
+        for wanted in others:
+            if wanted in parent:
+                join(task_id, wanted)
+        if episode is not None:
+            join(task_id, episodes.setdefault(episode, task_id))
+    return {task_id: find(task_id) for task_id in tasks}
+
+
+# Which task files a command line reaches, and which more of them its tasks depend on.
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An argument of the command line: a folder, a file, or a task of it (`PATH::T`, `PATH::T[case]`)."""
+
+    path: Path
+    name: str = ""
+
+    @classmethod
+    def of(cls, argument: str, folder: Path) -> Asked:
+        """As pytest reads it. Relative paths are relative to `folder`."""
+        before, bracket, after = argument.partition("[")
+        path, separator, name = before.partition("::")
+        return cls(Path(os.path.normpath(folder / path)), f"{name}{bracket}{after}" if separator else "")
+
+    def reaches(self, path: Path, task_id: str) -> bool:
+        """Whether it asks for this task of this file."""
+        if not self.name:
+            return path == self.path or self.path in path.parents
+        return path == self.path and self.name in (task_id, task_id.partition("[")[0])
+
+
+def added_files(asked: Sequence[Asked], folders: Sequence[Path], patterns: tuple[str, ...]) -> list[Path]:
+    """Files, beyond those asked for, of tasks that these depend on.
+
+    They are looked for beside the files that were asked for, then in `folders`; the first that has an id is taken.
+    """
+    known = {path: _cases(path) for path in _files(asked, patterns)}
+    others: list[Path] | None = None
+    while missing := _missing(known, asked):
+        others = _around(asked, folders, patterns) if others is None else others
+        found = [path for path in others if path not in known and mentions(path, missing)]
+        if not found:
+            break
+        known |= {path: _cases(path) for path in found}
+    return list(dict.fromkeys(path for path, name in _wanted(known, asked) if not _reached(asked, path, name)))
+
+
+def _files(asked: Iterable[Asked], patterns: tuple[str, ...]) -> Iterator[Path]:
+    for each in asked:
+        if each.path.is_dir():
+            yield from find_tasks([each.path], patterns)
+        elif each.path.suffix in SUFFIXES and each.path.is_file():
+            yield each.path
+
+
+def _around(asked: Iterable[Asked], folders: Iterable[Path], patterns: tuple[str, ...]) -> list[Path]:
+    beside = (each.path if each.path.is_dir() else each.path.parent for each in asked)
+    places = dict.fromkeys(place for place in chain(beside, folders) if place.is_dir())
+    return list(dict.fromkeys(chain.from_iterable(find_tasks([place], patterns) for place in places)))
+
+
+def _cases(path: Path) -> tuple[Loaded, ...]:
+    try:
+        return expand(load_file(path, needs_steps=False))
+    except SpecError:
+        return ()  # it is told of where the file is collected
+
+
+def _reached(asked: Iterable[Asked], path: Path, task_id: str) -> bool:
+    return any(each.reaches(path, task_id) for each in asked)
+
+
+def _wanted(known: Mapping[Path, tuple[Loaded, ...]], asked: Sequence[Asked]) -> Iterator[tuple[Path, str]]:
+    """File and id of each task that is asked for, or needed by one that is."""
+    owners: dict[str, Path] = {}
+    for path, tasks in known.items():
+        for task in tasks:
+            owners.setdefault(task.spec.task_id, path)
+    graph = dependencies(list(chain.from_iterable(known.values())))
+    start = [task_id for task_id, path in owners.items() if _reached(asked, path, task_id)]
+    wanted = needed(start, graph)
+    return ((path, task_id) for task_id, path in owners.items() if task_id in wanted)
+
+
+def _missing(known: Mapping[Path, tuple[Loaded, ...]], asked: Sequence[Asked]) -> set[str]:
+    """Names of what is needed that none of the known files has."""
+    names = by_name(chain.from_iterable(known.values()))
+    wanted = {task_id for _, task_id in _wanted(known, asked)}
+    tasks = (task for task in chain.from_iterable(known.values()) if task.spec.task_id in wanted)
+    return {name for task in tasks for name in task.spec.dependencies if name not in names}
+
+
+# `--task-shard I/N`: one of N parts of the items, for the machines of a CI matrix (DESIGN 5).
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """The part of this machine."""
+
+    number: int
+    """1 for the first."""
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """`2/3`; ArgumentTypeError for what is none."""
+        number, slash, count = text.partition("/")
+        if slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count):
+            return cls(int(number), int(count))
+        raise ArgumentTypeError(f"{text!r} is no part such as 2/3: a number from 1 on, and of how many")
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.count}"
+
+
+def parts(names: Iterable[str], tied: Mapping[str, str], count: int) -> dict[str, int]:
+    """Name -> its part, 1 to `count`. What is tied together (`tied`: name -> name of its group) stays together.
+
+    By the names and their order alone, so that every machine comes to the same answer: each group goes where least is.
+    """
+    sizes: dict[str, list[str]] = {}
+    for name in names:
+        sizes.setdefault(tied.get(name, name), []).append(name)
+    load = [0] * count
+    found: dict[str, int] = {}
+    for members in sizes.values():
+        part = load.index(min(load))
+        load[part] += len(members)
+        found.update(dict.fromkeys(members, part + 1))
+    return found
+
+
+class Sharding:
+    """Registered only where `--task-shard` is given, after all that selects items, so that it has the last word."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard = shard
+        self._emptied = False
+
+    def pytest_report_header(self) -> str:
+        return f"task shard: {self._shard}"
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """What is not of this part is deselected, whatever order a machine has. Under xdist every worker does it."""
+        tasks = task_items(items)
+        wanted = dependencies([item.loaded for item in tasks])
+        tied = groups({name: (wanted[name], item.loaded.spec.episode_id) for name, item in _named(tasks)})
+        names = {item.nodeid: f"task {tied[name]}" for name, item in _named(tasks)}
+        part = parts(sorted(item.nodeid for item in items), names, self._shard.count)
+        kept = [item for item in items if part[item.nodeid] == self._shard.number]
+        self._emptied = bool(items) and not kept
+        already = config.pluginmanager.getplugin("terminalreporter")
+        before = list(already.stats.get("deselected", ())) if already is not None else []
+        tell_deselected(config, [*items, *before], kept)
+        items[:] = kept
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """More parts than there are tasks: an empty one is no failure of the matrix."""
+        if self._emptied and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            session.exitstatus = pytest.ExitCode.OK
+
+
+def _named(tasks: Iterable[Any]) -> Iterable[tuple[str, Any]]:
+    return ((item.loaded.spec.task_id, item) for item in tasks)
