@@ -30,7 +30,7 @@ _URL = re.compile(r"\s*- /url: (.*)")
 
 
 @dataclass(slots=True)
-class Element:
+class PageElement:
     """One element that has a ref."""
 
     role: str
@@ -52,13 +52,13 @@ class Element:
         return f'{self.role} "{self.name}"' if self.name else self.role
 
 
-def elements(snapshot: str) -> list[Element]:
+def elements(snapshot: str) -> list[PageElement]:
     """Every element with a ref, in the order of the page."""
     return list(_elements(snapshot.splitlines()))
 
 
-def _elements(lines: list[str]) -> Iterator[Element]:
-    above: list[tuple[int, Element]] = []
+def _elements(lines: list[str]) -> Iterator[PageElement]:
+    above: list[tuple[int, PageElement]] = []
     """The elements around the line, with their depth."""
     for line in lines:
         depth = len(line) - len(line.lstrip())
@@ -76,14 +76,14 @@ def _elements(lines: list[str]) -> Iterator[Element]:
             yield element
 
 
-def _element(node: re.Match[str]) -> Element | None:
+def _element(node: re.Match[str]) -> PageElement | None:
     ref = _REF.search(node["states"])
     if ref is None:
         return None
     name = re.sub(r"\\(.)", r"\1", node["name"] or "")
     if node["quote"]:  # YAML doubles a quote inside of quotes
         name = name.replace("''", "'")
-    return Element(node["role"], name, ref[1], "[disabled]" not in node["states"], "[checked]" in node["states"])
+    return PageElement(node["role"], name, ref[1], "[disabled]" not in node["states"], "[checked]" in node["states"])
 
 
 CLOCK = SystemClock()
@@ -174,7 +174,7 @@ def _choice(plan: Plan, history: History, seen: Observation) -> Step:
     return _act(random.choice(usable), random)
 
 
-def _usable(element: Element, plan: Plan, seen: Observation) -> bool:
+def _usable(element: PageElement, plan: Plan, seen: Observation) -> bool:
     if not element.enabled or element.role not in _ACTS:
         return False
     return element.role != "link" or _stays(element.url, plan, seen)
@@ -194,7 +194,7 @@ def _stays(url: str | None, plan: Plan, seen: Observation) -> bool:
     return any(host == name or host.endswith(f".{name}") for name in names)
 
 
-def _act(element: Element, random: Random) -> Step:
+def _act(element: PageElement, random: Random) -> Step:
     selector, note = element.selector, _literal(str(element))
     match element.role:
         case "textbox" | "searchbox":

@@ -24,7 +24,7 @@ from harness.model.plan import Plan
 from harness.model.ports import Observation, Observe
 from harness.model.record import History
 from harness.recovery.failure import Failed, Failure
-from harness.resilience.threads import Reply, plain
+from harness.resilience.threads import ThreadReply, plain
 from harness.spec.problems import did_you_mean, listed
 from harness.spec.steps import Step
 
@@ -32,7 +32,7 @@ _FOREIGN = ("site-packages", "dist-packages")
 _HOUSE = Path(__file__).parents[1]
 
 
-def scene(error: BaseException, source: Source) -> str:
+def scene(error: BaseException, source: AgentSource) -> str:
     """`mine_agent.py:25, in propose: return 1/0`, of the innermost frame in the agent's code; empty without one.
 
     Its code is what lies in the project's folder, or beside its module.
@@ -49,7 +49,7 @@ def scene(error: BaseException, source: Source) -> str:
     return ""
 
 
-def _folder_of_module(source: Source) -> Path | None:
+def _folder_of_module(source: AgentSource) -> Path | None:
     """Of the package that the module is in; None when it was not imported, or stands among other packages."""
     file = getattr(sys.modules.get(source.module), "__file__", None)
     if file is None:
@@ -125,7 +125,7 @@ _log = logging.getLogger(__name__)
 class PluggedAgent:
     """Foreign code behind the port: on a thread of its own, made at its first proposal, every call bounded."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: AgentSource) -> None:
         self._source = source
         self._thread = AgentThread(source.name)
         self._agent: Any = None
@@ -192,7 +192,7 @@ PROTOCOL = "propose(plan, history, observe)"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AgentSource:
     """A class, or a function that makes the agent, by its place in Python."""
 
     name: str
@@ -288,8 +288,8 @@ class AgentThread:
     """
 
     def __init__(self, name: str) -> None:
-        self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._running: _Job | None = None
+        self._jobs: queue.SimpleQueue[_AgentJob | None] = queue.SimpleQueue()
+        self._running: _AgentJob | None = None
         threading.Thread(target=self._work, name=f"agent {name}", daemon=True).start()
 
     async def run(self, function: Callable[[], Any]) -> Any:
@@ -297,7 +297,7 @@ class AgentThread:
 
         When this is cancelled, async code is cancelled too, and sync code is left to itself.
         """
-        job = self._running = _Job(function, Reply())
+        job = self._running = _AgentJob(function, ThreadReply())
         self._jobs.put(job)
         try:
             return await job.reply
@@ -321,9 +321,9 @@ class AgentThread:
 
 
 @dataclass(slots=True)
-class _Job:
+class _AgentJob:
     function: Callable[[], Any]
-    reply: Reply[Any]
+    reply: ThreadReply[Any]
     task: asyncio.Task[Any] | None = None
     """What is async of it, on the thread's loop."""
     context: Context = field(default_factory=copy_context)

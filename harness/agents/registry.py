@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from harness.agents.python import PluggedAgent, Source
+from harness.agents.python import AgentSource, PluggedAgent
 from harness.model.plan import Plan
 from harness.model.ports import Observe
 from harness.model.record import History
@@ -65,7 +65,7 @@ class Agents:
             self.source(name)
         return TaskAgent(self.source, self._breaker)
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> AgentSource:
         """Where an agent comes from. Raises Failed when there is none of that name."""
         settings = self._settings.get(name, AgentSettings())
         if settings.python is not None:
@@ -73,7 +73,7 @@ class Agents:
         else:
             point = self._installed(name)
             module, attribute = point.module, point.attr
-        return Source(name, module, attribute, self._root, settings.timeout, settings.options)
+        return AgentSource(name, module, attribute, self._root, settings.timeout, settings.options)
 
     def _installed(self, name: str) -> EntryPoint:
         found = tuple(entry_points(group=GROUP, name=name))
@@ -88,7 +88,7 @@ class Agents:
 class TaskAgent:
     """Who chooses the steps in one run: of its task, and of the tasks that run inside of it, which may have others."""
 
-    def __init__(self, source: Callable[[str], Source], breaker: Callable[[str], Breaker | None]) -> None:
+    def __init__(self, source: Callable[[str], AgentSource], breaker: Callable[[str], Breaker | None]) -> None:
         self._source = source
         self._breaker = breaker
         self._scripted = ScriptedAgent()

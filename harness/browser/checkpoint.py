@@ -15,8 +15,16 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page, StorageState
 
 from harness.browser.context import Tab, whole_storage
-from harness.browser.dialogs import Answer
-from harness.browser.form_state import Field, PageState, fill, page_differences, read_state, same, storage_differences
+from harness.browser.dialogs import DialogAnswer
+from harness.browser.form_state import (
+    FormField,
+    PageState,
+    fill,
+    page_differences,
+    read_state,
+    same,
+    storage_differences,
+)
 from harness.resilience import Clock
 
 FILE_BYTES = 20 * 2**20
@@ -33,7 +41,7 @@ _REPLACED = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class PageCheckpoint:
     """What a session can go back to (ports.Saved)."""
 
     storage: StorageState = field(repr=False)
@@ -44,7 +52,7 @@ class Checkpoint:
     """Hosts on which a password had been typed."""
     unsaved: tuple[str, ...] = ()
     """What the browser could not give, a line each."""
-    answer: Answer | None = None
+    answer: DialogAnswer | None = None
     """Of the next dialog, when a step has prepared it."""
     addresses: tuple[str, ...] = ()
     """Of the pages and of their documents."""
@@ -53,7 +61,7 @@ class Checkpoint:
     def url(self) -> str:
         return self.pages[self.current].url
 
-    def differences(self, now: Checkpoint) -> tuple[str, ...]:
+    def differences(self, now: PageCheckpoint) -> tuple[str, ...]:
         """What is not as it was saved, a line each."""
         lines = [*storage_differences(self.storage, now.storage), *page_differences(self.pages, now.pages)]
         if self.current != now.current:
@@ -61,14 +69,14 @@ class Checkpoint:
         return (*self.unsaved, *lines)
 
 
-async def take(tab: Tab, clock: Clock, room: int = FILE_BYTES) -> Checkpoint:
+async def take(tab: Tab, clock: Clock, room: int = FILE_BYTES) -> PageCheckpoint:
     """The state now, once no navigation is under way. The caller bounds it. Raises what Playwright raises."""
     await tab.watch.settled()
     pages, current = open_pages(tab)
     (storage, unsaved), states = await asyncio.gather(whole_storage(tab.context), _states(tab, pages, clock, room))
     addresses = tuple(address for page in pages for address in tab.watch.addresses(page))
     answer = tab.watch.prepared
-    return Checkpoint(storage, states, current, frozenset(tab.passwords), unsaved, answer, addresses)
+    return PageCheckpoint(storage, states, current, frozenset(tab.passwords), unsaved, answer, addresses)
 
 
 def open_pages(tab: Tab) -> tuple[list[Page], int]:
@@ -99,7 +107,7 @@ async def _state(tab: Tab, page: Page, clock: Clock, room: int) -> tuple[PageSta
             await clock.sleep(PAUSE_SECONDS / 2)
 
 
-async def settle(tab: Tab, saved: Checkpoint, clock: Clock, *, fills: bool = True) -> tuple[str, ...]:
+async def settle(tab: Tab, saved: PageCheckpoint, clock: Clock, *, fills: bool = True) -> tuple[str, ...]:
     """Fill what differs, and wait a little for the scripts to follow. Returns what differs in the end.
 
     `fills`: else only wait, since to fill a field may write. The caller bounds it. Raises what Playwright raises.
@@ -115,19 +123,19 @@ async def settle(tab: Tab, saved: Checkpoint, clock: Clock, *, fills: bool = Tru
             await clock.sleep(PAUSE_SECONDS)
 
 
-async def unlike(tab: Tab, saved: Checkpoint, clock: Clock) -> tuple[str, ...]:
+async def unlike(tab: Tab, saved: PageCheckpoint, clock: Clock) -> tuple[str, ...]:
     """The places of the fields that are there and hold something else than was saved. Raises what Playwright raises."""
     now = await take(tab, clock, room=0)
     pages = zip(saved.pages, now.pages, strict=False)
     return tuple(each.place for wanted, found in pages for each in _unlike(wanted, found))
 
 
-def _unlike(wanted: PageState, found: PageState) -> list[Field]:
+def _unlike(wanted: PageState, found: PageState) -> list[FormField]:
     known = {each.place: each for each in found.fields}
     return [each for each in wanted.fields if each.place in known and not same(each, known[each.place])]
 
 
-async def _refill(tab: Tab, saved: Checkpoint, now: Checkpoint, fills: Counter[tuple[int, str]]) -> bool:
+async def _refill(tab: Tab, saved: PageCheckpoint, now: PageCheckpoint, fills: Counter[tuple[int, str]]) -> bool:
     """Put back the fields that differ, page by page. Whether there was one that could be filled."""
     done = False
     for number, (page, wanted, found) in enumerate(zip(tab.context.pages, saved.pages, now.pages, strict=False)):

@@ -26,9 +26,9 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser.domains import bypass
 from harness.browser.failures.scene import answers
 from harness.browser.failures.scene import seconds as words
-from harness.browser.har import Chapter
+from harness.browser.har import HarSegment
 from harness.browser.isolated import ask
-from harness.browser.page_events import PageWatch
+from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.browser.raw_trace import RawTrace
 from harness.browser.request import SessionRequest
@@ -52,7 +52,7 @@ PROBE_SECONDS = 0.25
 """A page that is silent for so long hangs."""
 
 
-class Fleet(Protocol):
+class BrowserPool(Protocol):
     """What a session needs of the browsers it came from."""
 
     @property
@@ -68,15 +68,15 @@ class Fleet(Protocol):
     def kill_driver(self, by: str) -> None: ...
 
 
-class Lease:
+class ContextHandle:
     """One context after the other. What belongs to the whole session goes on: console, HAR files, count of requests."""
 
-    def __init__(self, fleet: Fleet, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
+    def __init__(self, fleet: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
         self._fleet = fleet
         self._clock = clock
         self._request = request
         self._console: list[ConsoleLine] = []
-        self.chapters: list[Chapter] = []
+        self.chapters: list[HarSegment] = []
         """Requests of each context, in order."""
         self.earlier: list[RawTrace] = []
         """Traces of the contexts that were replaced, in order."""
@@ -91,7 +91,7 @@ class Lease:
         self.chromium = chromium
         self.tab = tab
         self._ended = False
-        self.chapters += [Chapter(tab.har, tab.watch.exchanges)] if tab.har else []
+        self.chapters += [HarSegment(tab.har, tab.watch.exchanges)] if tab.har else []
 
     @property
     def requests(self) -> int:
@@ -345,7 +345,7 @@ class Tab:
 
     context: BrowserContext
     page: Page
-    watch: PageWatch
+    watch: PageEvents
     control: CDPSession
     """Made before anything can hang: it can end an endless loop."""
     har: Path | None
@@ -401,7 +401,7 @@ class Tab:
         if request.allowed_domains:
             for template in request.virtual_hosts:
                 await context.route(template.partition("{host}")[0] + "**", gate(request.domains))
-        watch = PageWatch(clock, request.on_request_failed, chromium.pace)
+        watch = PageEvents(clock, request.on_request_failed, chromium.pace)
         page = await context.new_page()
         watch.attach(context, page)
         control = await context.new_cdp_session(page)

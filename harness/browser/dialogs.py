@@ -16,14 +16,14 @@ TEXT_LENGTH = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DialogAnswer:
     """How a dialog is answered. `text` is what is written into a prompt; None leaves what stands there."""
 
     accept: bool = True
     text: str | None = None
 
 
-ACCEPT = Answer()
+ACCEPT = DialogAnswer()
 """As a person doing the task would."""
 
 
@@ -35,9 +35,9 @@ class Dialogs:
         self._answers: set[asyncio.Task[None]] = set()
         self._open: Counter[Page | None] = Counter()
         self._seen: Counter[Page | None] = Counter()
-        self.next: Answer | None = None
+        self.next: DialogAnswer | None = None
         """The answer of the next dialog; kept until one comes."""
-        self._used: tuple[type | None, Answer] | None = None
+        self._used: tuple[type | None, DialogAnswer] | None = None
         """The kind of step that began with a prepared answer, and the answer."""
         self.told: list[dict[str, str]] = []
         """Dialogs since the step began, with the answers given."""
@@ -73,7 +73,7 @@ class Dialogs:
         self._answers.add(task)
         task.add_done_callback(self._answers.discard)
 
-    async def _give(self, dialog: Dialog, answer: Answer) -> None:
+    async def _give(self, dialog: Dialog, answer: DialogAnswer) -> None:
         try:
             await _respond(dialog, answer)
         except PlaywrightError as error:  # the page went away with its dialog
@@ -81,14 +81,14 @@ class Dialogs:
         self._open[dialog.page] -= 1
 
 
-async def _respond(dialog: Dialog, answer: Answer) -> None:
+async def _respond(dialog: Dialog, answer: DialogAnswer) -> None:
     if answer.accept:
         await dialog.accept(dialog.default_value if answer.text is None else answer.text)
     else:
         await dialog.dismiss()
 
 
-def told(kind: str, message: str, default: str, answer: Answer) -> dict[str, str]:
+def told(kind: str, message: str, default: str, answer: DialogAnswer) -> dict[str, str]:
     """What reports say of a dialog. Pure."""
     said = {"type": kind, "message": message[:TEXT_LENGTH], "answer": "accept" if answer.accept else "dismiss"}
     if kind == "prompt" and answer.accept:

@@ -46,7 +46,7 @@ LEAVE_SECONDS = 2.0
 CRASH_SECONDS = 1.0
 
 
-class Connection:
+class RemoteProcess:
     """The connection to a browser elsewhere (chromium.Process). No process is ever signalled.
 
     A run-server ends the browser of who leaves; that of a launch-server stays, without our contexts.
@@ -100,7 +100,7 @@ MARK = "--harness-run"
 PORTS = {"ws": 80, "wss": 443}
 
 
-class Endpoint:
+class BrowserEndpoint:
     """Where browsers are to be had. What was learned of its server is remembered."""
 
     def __init__(self, url: str, name: str, settings: BrowserSettings) -> None:
@@ -162,7 +162,7 @@ class Endpoint:
             raise
 
     async def _chromium(self, browser: Browser, control: CDPSession, front: TlsFront, *, own: bool) -> Chromium:
-        connection = Connection(browser, control, own=own)
+        connection = RemoteProcess(browser, control, own=own)
         chromium = await Chromium.of(browser, control, connection, front, None)
         if self.far:
             chromium.unreachable = frozenset(front.hosts)
@@ -439,9 +439,9 @@ def _here(process: psutil.Process) -> bool:
     return not roots.joinpath("self", "root").exists() or roots.joinpath(str(process.pid), "root").samefile("/")
 
 
-Lived = Callable[[Endpoint], Chromium | None]
+Lived = Callable[[BrowserEndpoint], Chromium | None]
 """The browser that already runs at an endpoint for these hosts."""
-Start = Callable[[Endpoint], Awaitable[Chromium]]
+Start = Callable[[BrowserEndpoint], Awaitable[Chromium]]
 
 
 class Endpoints:
@@ -451,7 +451,7 @@ class Endpoints:
         self, urls: Sequence[str], settings: BrowserSettings, breaker: Callable[[str], Breaker], turn: int = 0
     ) -> None:
         """`breaker` is asked by the name of an endpoint; `turn` is whose turn is first."""
-        self._places = tuple(Endpoint(url, name, settings) for url, name in zip(urls, names(urls), strict=True))
+        self._places = tuple(BrowserEndpoint(url, name, settings) for url, name in zip(urls, names(urls), strict=True))
         self._breaker = breaker
         self._turn = turn
         self._unfit: dict[str, Failure] = {}
@@ -475,15 +475,15 @@ class Endpoints:
                 failures.append((place.name, failed.failure))
         raise Failed(none_left(failures))
 
-    def _candidate(self, place: Endpoint, sessions: int) -> Candidate:
+    def _candidate(self, place: BrowserEndpoint, sessions: int) -> Candidate:
         return Candidate(sessions, self._breaker(place.name).failures > 0 or place.name in self._unfit, place.far)
 
-    async def _started(self, place: Endpoint, lives: Lived, start: Start) -> Chromium:
+    async def _started(self, place: BrowserEndpoint, lives: Lived, start: Start) -> Chromium:
         """One at a time, so that those who wait learn of it when there is none. Raises Failed."""
         async with place.lock:
             return lives(place) or await self._asked(place, start)
 
-    async def _asked(self, place: Endpoint, start: Start) -> Chromium:
+    async def _asked(self, place: BrowserEndpoint, start: Start) -> Chromium:
         """Raises Failed."""
         if place.name in self._unfit:
             raise Failed(self._unfit[place.name])
@@ -503,7 +503,7 @@ class Endpoints:
         ticket.succeeded()
         return chromium
 
-    def _admitted(self, place: Endpoint) -> Ticket:
+    def _admitted(self, place: BrowserEndpoint) -> Ticket:
         try:
             return self._breaker(place.name).admit()
         except CircuitOpen as error:

@@ -22,7 +22,7 @@ from playwright.async_api import Error as PlaywrightError
 from harness.browser import har
 from harness.browser.context import Tab
 from harness.browser.failures.liveness import dead
-from harness.browser.failures.scene import Scene, answers
+from harness.browser.failures.scene import FailureContext, answers
 from harness.browser.form_state import page_state
 from harness.browser.isolated import ask
 from harness.browser.raw_trace import RawTrace
@@ -115,10 +115,10 @@ HAR, CONSOLE = "network_logs.har", "console_logs.txt"
 
 
 @dataclass(slots=True)
-class Taking:
+class EvidenceCollector:
     """One round of evidence: where it goes, how long it may still take, and what came of it."""
 
-    scene: Scene
+    scene: FailureContext
     tab: Tab
     folder: Path
     deadline: Deadline
@@ -174,7 +174,10 @@ class Taking:
 
 
 async def take(
-    taking: Taking, capture: Capture, chapters: Sequence[har.Chapter] | None, close: Callable[[float], Awaitable[bool]]
+    taking: EvidenceCollector,
+    capture: Capture,
+    chapters: Sequence[har.HarSegment] | None,
+    close: Callable[[float], Awaitable[bool]],
 ) -> None:
     """All that `capture` wants, in the order that loses least. `chapters` is None when no requests are to be kept."""
     if capture.logs:
@@ -190,7 +193,7 @@ async def take(
     taking.items.append(seen if capture.logs else Item(CONSOLE, "skipped", capture.why))
 
 
-async def take_trace(taking: Taking) -> None:
+async def take_trace(taking: EvidenceCollector) -> None:
     """First of all: snapshots of a running trace would delay every other call on a hung page."""
     tab = taking.tab
     if not taking.traceable:
@@ -218,7 +221,7 @@ async def take_trace(taking: Taking) -> None:
     tab.traced = False
 
 
-async def _last_look(taking: Taking) -> None:
+async def _last_look(taking: EvidenceCollector) -> None:
     """One act for the trace, so that it has a snapshot of the end also when it was started by the last failure."""
     if await taking.problem():
         return
@@ -227,7 +230,7 @@ async def _last_look(taking: Taking) -> None:
             await taking.tab.page.evaluate("() => document.readyState")
 
 
-async def take_page(taking: Taking, capture: Capture) -> None:
+async def take_page(taking: EvidenceCollector, capture: Capture) -> None:
     """Screenshot and DOM, now; else those after the last good step."""
     wishes = (
         (SCREENSHOT, capture.screenshot, "`capture_screenshot: false`", _picture(taking)),
@@ -244,7 +247,7 @@ async def take_page(taking: Taking, capture: Capture) -> None:
     taking.page = (await taking.problem() or await _state(taking)) if capture.dom else taking.items[-1].reason
 
 
-async def _state(taking: Taking) -> dict[str, Any] | str:
+async def _state(taking: EvidenceCollector) -> dict[str, Any] | str:
     """What criteria can be judged by once more; or why the page does not tell."""
     try:
         async with asyncio.timeout(taking.deadline.clip(PAGE_SECONDS, taking.scene.clock.now())):
@@ -255,7 +258,7 @@ async def _state(taking: Taking) -> dict[str, Any] | str:
         return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _kept(taking: Taking, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
+def _kept(taking: EvidenceCollector, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
         look = await taking.kept.give(name, path)
         if look is None:
@@ -265,7 +268,7 @@ def _kept(taking: Taking, name: str, problem: str) -> Callable[[Path], Awaitable
     return make
 
 
-def _picture(taking: Taking) -> Callable[[Path], Awaitable[str]]:
+def _picture(taking: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
         await taking.tab.picture(path, PAGE_SECONDS)
         return ""
@@ -273,7 +276,7 @@ def _picture(taking: Taking) -> Callable[[Path], Awaitable[str]]:
     return make
 
 
-def _dom(taking: Taking) -> Callable[[Path], Awaitable[str]]:
+def _dom(taking: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
         content = await taking.tab.page.content()
         await asyncio.to_thread(path.write_text, content, encoding="utf-8")
@@ -282,7 +285,9 @@ def _dom(taking: Taking) -> Callable[[Path], Awaitable[str]]:
     return make
 
 
-async def take_har(taking: Taking, chapters: Sequence[har.Chapter], close: Callable[[float], Awaitable[bool]]) -> None:
+async def take_har(
+    taking: EvidenceCollector, chapters: Sequence[har.HarSegment], close: Callable[[float], Awaitable[bool]]
+) -> None:
     """Last of all: the recording is written when the context closes.
 
     What was seen of the requests needs no answer of the browser: it is written also when the time for those is over.

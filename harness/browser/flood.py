@@ -23,7 +23,7 @@ LINGERS = 5.0
 T = TypeVar("T")
 
 
-class Kept(deque[T]):
+class Newest(deque[T]):
     """The newest entries, and how many older ones fell out."""
 
     def __init__(self, most: int) -> None:

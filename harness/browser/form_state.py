@@ -87,7 +87,7 @@ def _session(page: PageState) -> dict[str, str]:
     return {f"sessionStorage {name} of {page.origin}": value for name, value in page.session.items()}
 
 
-def _fields(saved: Sequence[Field], now: Sequence[Field]) -> Iterator[str]:
+def _fields(saved: Sequence[FormField], now: Sequence[FormField]) -> Iterator[str]:
     before, after = ({each.place: each for each in fields} for fields in (saved, now))
     for place, entry in before.items():
         other = after.get(place)
@@ -98,7 +98,7 @@ def _fields(saved: Sequence[Field], now: Sequence[Field]) -> Iterator[str]:
     yield from (f"{place}: {_NEW}" for place in after if place not in before)
 
 
-def same(saved: Field, now: Field) -> bool:
+def same(saved: FormField, now: FormField) -> bool:
     """Whether the values are equal; of files all but the content is compared."""
     if saved.kind == now.kind == "file":
         return _bare(saved.value) == _bare(now.value)
@@ -109,7 +109,7 @@ def _bare(files: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in file.items() if key != "content"} for file in files]
 
 
-def _change(saved: Field, now: Field) -> str:
+def _change(saved: FormField, now: FormField) -> str:
     if saved.secret or now.secret:
         return _OTHER
     shown = _SHOWN.get(saved.kind, _text)
@@ -260,7 +260,7 @@ _FILL = (
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """A field and its value: text, whether it is checked, the selected values, HTML, or files."""
 
     place: str
@@ -280,7 +280,7 @@ class PageState:
     scroll: tuple[float, float]
     session: Mapping[str, str] = field(repr=False)
     """sessionStorage of the page's own origin."""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[FormField, ...] = ()
 
 
 async def read_state(control: CDPSession, room: int) -> tuple[PageState, int]:
@@ -295,11 +295,11 @@ async def read_state(control: CDPSession, room: int) -> tuple[PageState, int]:
 def state_of_answer(answer: Mapping[str, Any]) -> PageState:
     """The page's answer as a value. Pure."""
     x, y = answer["scroll"]
-    fields = tuple(Field(*each) for each in answer["fields"])
+    fields = tuple(FormField(*each) for each in answer["fields"])
     return PageState(answer["url"], answer["origin"], answer["status"], (x, y), answer["session"], fields)
 
 
-async def fill(control: CDPSession, fields: Sequence[Field], scroll: tuple[float, float]) -> list[str]:
+async def fill(control: CDPSession, fields: Sequence[FormField], scroll: tuple[float, float]) -> list[str]:
     """Put values back, as a person's typing would, and scroll. Returns the places that could be filled.
 
     Boxes are clicked, those to be checked first: a radio button takes the check from the others.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.browser.flood import Kept
-from harness.browser.page_events import Exchange
+from harness.browser.flood import Newest
+from harness.browser.page_events import RequestRecord
 
 BODY_CHARACTERS = 100_000
 MOST_ENTRIES = 2000
@@ -20,14 +20,14 @@ CREATOR = {"name": "pytest-taskspec", "version": "1"}
 
 
 @dataclass(frozen=True, slots=True)
-class Chapter:
+class HarSegment:
     """The requests of one context: the file that Playwright writes as it closes, and what the watch saw until then."""
 
     path: Path
-    seen: Kept[Exchange]
+    seen: Newest[RequestRecord]
 
 
-def whole(chapters: Sequence[Chapter]) -> dict[str, Any]:
+def whole(chapters: Sequence[HarSegment]) -> dict[str, Any]:
     """One HAR of all contexts in their order; `log.comment` says what is only known from the watch, or left out."""
     logs, watched, dropped = [], 0, 0
     for chapter in chapters:
@@ -84,12 +84,12 @@ def _shortened(entry: dict[str, Any]) -> dict[str, Any]:
     return entry
 
 
-def of_exchanges(exchanges: Iterable[Exchange]) -> dict[str, Any]:
+def of_exchanges(exchanges: Iterable[RequestRecord]) -> dict[str, Any]:
     """A HAR 1.2 without bodies, for when the browser can no longer write its own."""
     return {"log": {"version": "1.2", "creator": CREATOR, "pages": [], "entries": [_entry(e) for e in exchanges]}}
 
 
-def _entry(exchange: Exchange) -> dict[str, Any]:
+def _entry(exchange: RequestRecord) -> dict[str, Any]:
     nothing = {"headersSize": -1, "bodySize": -1}
     return {
         "startedDateTime": exchange.started.isoformat().replace("+00:00", "Z"),

@@ -111,7 +111,7 @@ Hosts = frozenset[tuple[str, int]]
 """Host name and port on 127.0.0.1."""
 
 
-class Place(Protocol):
+class LaunchPlace(Protocol):
     """Where browsers are started."""
 
     name: str
@@ -267,7 +267,7 @@ class Browsers:
     def _sessions(self, place: str) -> int:
         return sum(chromium.sessions for (_, _, at), chromium in self._running.items() if at == place)
 
-    def _there(self, place: Place, wanted: SessionRequest) -> Chromium | None:
+    def _there(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium | None:
         """The one that already runs, if it can be used."""
         running = self._running.get((frozenset(wanted.hosts.items()), wanted.sealed, place.name))
         usable = running is not None and self.driver_alive and running.alive and not running.process.stopped
@@ -279,7 +279,7 @@ class Browsers:
             there = self._there(self._local, wanted)  # while we waited for the lock
             return there or await self._started(self._local, wanted)
 
-    async def _started(self, place: Place, wanted: SessionRequest) -> Chromium:
+    async def _started(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium:
         """With the place's lock. Raises Failed."""
         hosts = frozenset(wanted.hosts.items())
         if gone := self._running.get((hosts, wanted.sealed, place.name)):
@@ -303,7 +303,7 @@ class Browsers:
                     self._guard(self._driver.pid)
             return self._driver
 
-    async def _launch(self, place: Place, wanted: SessionRequest) -> Chromium:
+    async def _launch(self, place: LaunchPlace, wanted: SessionRequest) -> Chromium:
         # The first key costs some milliseconds of imports: they pass while the driver starts.
         driver, key = await asyncio.gather(self._live_driver(), asyncio.to_thread(lambda: self._key))
         front = TlsFront(wanted.hosts, key, self._temp, wanted.tls_problem)

@@ -16,9 +16,9 @@ from urllib.parse import urldefrag, urljoin, urlsplit
 from playwright.async_api import BrowserContext, ConsoleMessage, Frame, Page, Request, Response, WebError, WebSocket
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.dialogs import Answer, Dialogs
+from harness.browser.dialogs import DialogAnswer, Dialogs
 from harness.browser.failures.network import net_error
-from harness.browser.flood import Kept, Pace
+from harness.browser.flood import Newest, Pace
 from harness.browser.sending import Sending
 from harness.model.ports import ConsoleLine
 from harness.model.record import SAFE_METHODS, Sent
@@ -26,15 +26,15 @@ from harness.resilience import Clock
 from harness.spec.steps import Open
 
 
-def document_of(exchanges: Sequence[Exchange], url: str) -> Exchange | None:
+def document_of(exchanges: Sequence[RequestRecord], url: str) -> RequestRecord | None:
     """The last request for the page with this URL; None for one that a script has only renamed, or long ago."""
     bare = _bare(url)
     return next((exchange for exchange in reversed(exchanges) if _bare(exchange.url) == bare), None)
 
 
-def hops_to(exchanges: Sequence[Exchange], url: str) -> tuple[Exchange, ...]:
+def hops_to(exchanges: Sequence[RequestRecord], url: str) -> tuple[RequestRecord, ...]:
     """The request for the page, and before it those that were redirected there, last one first."""
-    hops: list[Exchange] = []
+    hops: list[RequestRecord] = []
     for exchange in reversed(exchanges):
         same = _bare(exchange.url) == _bare(hops[-1].url if hops else url)
         if (same and not hops) or (hops and _target(exchange) == _bare(hops[-1].url)):
@@ -44,7 +44,7 @@ def hops_to(exchanges: Sequence[Exchange], url: str) -> tuple[Exchange, ...]:
     return tuple(hops)
 
 
-def since(exchanges: Sequence[Exchange], document: Exchange | None) -> Iterator[Exchange]:
+def since(exchanges: Sequence[RequestRecord], document: RequestRecord | None) -> Iterator[RequestRecord]:
     """What was asked for after the page was, newest first; everything when there is no such page."""
     for exchange in reversed(exchanges):
         if exchange is document:
@@ -52,7 +52,7 @@ def since(exchanges: Sequence[Exchange], document: Exchange | None) -> Iterator[
         yield exchange
 
 
-def before(exchanges: Sequence[Exchange], document: Exchange) -> Iterator[Exchange]:
+def before(exchanges: Sequence[RequestRecord], document: RequestRecord) -> Iterator[RequestRecord]:
     """What the page before it had asked for, newest first, up to that page itself."""
     asked = iter(reversed(exchanges))
     for exchange in asked:
@@ -64,7 +64,7 @@ def before(exchanges: Sequence[Exchange], document: Exchange) -> Iterator[Exchan
             return
 
 
-def _target(exchange: Exchange) -> str | None:
+def _target(exchange: RequestRecord) -> str | None:
     """Where an answer sends the page; None when it does not."""
     if not 300 <= (exchange.status or 0) < 400 or "location" not in exchange.headers:
         return None
@@ -102,7 +102,7 @@ class Later(Mapping[str, str]):
 
 
 @dataclass(slots=True)
-class Exchange:
+class RequestRecord:
     """One request and what became of it."""
 
     url: str
@@ -154,9 +154,9 @@ class MainFrame:
     def __init__(self, page: Page) -> None:
         self.page = page
         self.crashed = False
-        self.navigation: Exchange | None = None
+        self.navigation: RequestRecord | None = None
         """The main frame's last navigation since a step began here; of a page not acted on yet, its last one."""
-        self.last_failed: Exchange | None = None
+        self.last_failed: RequestRecord | None = None
         """The main frame's last navigation, when it failed; whatever step began it."""
         self.document: str | None = None
         """The address that the document shown was asked for by; its scripts may have given the page another one."""
@@ -164,19 +164,19 @@ class MainFrame:
         """Called when a document that had begun to come breaks off: the page never says that it has loaded."""
         self.arrivals = 0
         """How often its address was another one, or it was loaded again."""
-        self._pending: Exchange | None = None
+        self._pending: RequestRecord | None = None
         self._settled = asyncio.Event()
         self._settled.set()
         listen(page, "crash", self._on_crash)
         listen(page, "framenavigated", self._on_navigated)
         listen(page, "domcontentloaded", self._on_parsed)
 
-    def began(self, exchange: Exchange) -> None:
+    def began(self, exchange: RequestRecord) -> None:
         """The main frame asks for another document."""
         self.navigation = self._pending = exchange
         self._settled.clear()
 
-    def adopt(self, exchange: Exchange) -> None:
+    def adopt(self, exchange: RequestRecord) -> None:
         """The document that the page was opened with; it is there, or has failed, before the page can be known."""
         self.navigation = exchange
         if exchange.error is not None:
@@ -184,7 +184,7 @@ class MainFrame:
         else:
             self.document = exchange.url
 
-    def failed(self, exchange: Exchange) -> None:
+    def failed(self, exchange: RequestRecord) -> None:
         """A navigation of the main frame failed; an aborted one was a download, or another one took its place."""
         self._settled.set()
         if net_error(exchange.error or "") == "ERR_ABORTED":
@@ -198,7 +198,7 @@ class MainFrame:
         await self._settled.wait()
 
     @property
-    def unanswered(self) -> Exchange | None:
+    def unanswered(self) -> RequestRecord | None:
         """The main frame's navigation that has had no answer yet. Until then the page cannot be asked anything."""
         pending = self._pending
         return pending if pending and pending.status is None and not self._settled.is_set() else None
@@ -240,7 +240,7 @@ POPUPS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LoggedLine:
     """One line of the console. `failed_url`: it tells of a request that failed."""
 
     level: str
@@ -253,7 +253,7 @@ class Line:
         return ConsoleLine(self.at, self.level, self.text, self.place)
 
 
-class PageWatch:
+class PageEvents:
     """Listeners of one context, and of the page that is acted on. Bounded: old lines and requests fall out."""
 
     def __init__(
@@ -264,14 +264,14 @@ class PageWatch:
         self.pace = Pace(clock, browser)
         """How fast events come: of a page that floods the browser with them, answers come late."""
         self._report = on_request_failed
-        self._known: dict[Request, Exchange] = {}
+        self._known: dict[Request, RequestRecord] = {}
         self._frames: dict[Page, MainFrame] = {}
         self._dialogs = Dialogs(self._complain)
-        self.elsewhere: deque[Exchange] = deque(maxlen=POPUPS)
+        self.elsewhere: deque[RequestRecord] = deque(maxlen=POPUPS)
         """Documents that other pages asked for, the newest of them; of pages that are being opened, too."""
         self._popups: deque[tuple[Page, str]] = deque(maxlen=POPUPS)
-        self.lines: Kept[Line] = Kept(CONSOLE_LINES)
-        self.exchanges: Kept[Exchange] = Kept(NETWORK_ENTRIES)
+        self.lines: Newest[LoggedLine] = Newest(CONSOLE_LINES)
+        self.exchanges: Newest[RequestRecord] = Newest(NETWORK_ENTRIES)
         self.requests = 0
         """Sent so far, by all pages."""
         self.sending = Sending(clock.now)
@@ -314,12 +314,12 @@ class PageWatch:
         """The attempt has passed."""
         self._dialogs.passed()
 
-    def answer_next(self, answer: Answer | None) -> None:
+    def answer_next(self, answer: DialogAnswer | None) -> None:
         """How the next dialog is answered, on whatever page it comes up."""
         self._dialogs.next = answer
 
     @property
-    def prepared(self) -> Answer | None:
+    def prepared(self) -> DialogAnswer | None:
         """The answer that the next dialog gets; None: as every other."""
         return self._dialogs.next
 
@@ -329,22 +329,22 @@ class PageWatch:
         return self._current.crashed
 
     @property
-    def navigation(self) -> Exchange | None:
+    def navigation(self) -> RequestRecord | None:
         """The main frame's last navigation since the step began."""
         return self._current.navigation
 
     @property
-    def last_failed(self) -> Exchange | None:
+    def last_failed(self) -> RequestRecord | None:
         """The main frame's last navigation, when it failed; whatever step began it."""
         return self._current.last_failed
 
     @property
-    def unanswered(self) -> Exchange | None:
+    def unanswered(self) -> RequestRecord | None:
         """The main frame's navigation that has had no answer yet. Until then the page cannot be asked anything."""
         return self._current.unanswered
 
     @property
-    def opening(self) -> Exchange | None:
+    def opening(self) -> RequestRecord | None:
         """The newest page that is being opened and has no answer yet: it is not among the context's pages."""
         waiting = ((request, exchange) for request, exchange in reversed(self._known.items()) if not exchange.answered)
         return next((exchange for request, exchange in waiting if _frameless(request)), None)
@@ -425,7 +425,7 @@ class PageWatch:
         self.pace.beat("requests")
         page = self._page_of(request)
         frame = page if page and _is_document(request) else None
-        exchange = Exchange(request.url, request.method, self._clock.wall())
+        exchange = RequestRecord(request.url, request.method, self._clock.wall())
         self._remember(request, exchange)
         if exchange.method not in SAFE_METHODS or frame or _frameless(request):
             self._leaves(request, exchange, page)
@@ -436,7 +436,7 @@ class PageWatch:
         if page:
             page.asked(request)
 
-    def _leaves(self, request: Request, exchange: Exchange, page: MainFrame | None) -> None:
+    def _leaves(self, request: Request, exchange: RequestRecord, page: MainFrame | None) -> None:
         """It may tell of a write. What another open page asks for is not the doing of this one's step, unless that is
         its document: a link or a form may have it as its target."""
         document = page is not None and _is_document(request)
@@ -457,7 +457,7 @@ class PageWatch:
             if len(self._sent) > NETWORK_ENTRIES:
                 del self._sent[next(iter(self._sent))]
 
-    def _remember(self, request: Request, exchange: Exchange) -> None:
+    def _remember(self, request: Request, exchange: RequestRecord) -> None:
         self.exchanges.append(exchange)
         self._known[request] = exchange
         if len(self._known) > NETWORK_ENTRIES:
@@ -497,7 +497,7 @@ class PageWatch:
             page.got(request)
         self.pace.beat("failed requests")
         place = _bounded(request.url)
-        self.lines.append(Line("ERROR", f"Failed to load resource: {text} {place}", failed_url=request.url))
+        self.lines.append(LoggedLine("ERROR", f"Failed to load resource: {text} {place}", failed_url=request.url))
         if self._report:
             self._report(request.url, text)
 
@@ -509,13 +509,13 @@ class PageWatch:
     def _on_console(self, message: ConsoleMessage) -> None:
         self.pace.beat("console lines")
         level = "WARNING" if message.type == "warning" else message.type.upper()
-        self.lines.append(Line(level, _bounded(message.text), _place(message.location)))
+        self.lines.append(LoggedLine(level, _bounded(message.text), _place(message.location)))
 
     def _on_page_error(self, error: WebError) -> None:
-        self.lines.append(Line("ERROR", f"Uncaught {_bounded(str(error.error))}"))
+        self.lines.append(LoggedLine("ERROR", f"Uncaught {_bounded(str(error.error))}"))
 
     def _complain(self, text: str) -> None:
-        self.lines.append(Line("WARNING", _bounded(text)))
+        self.lines.append(LoggedLine("WARNING", _bounded(text)))
 
 
 class _Parting:

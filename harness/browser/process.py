@@ -26,7 +26,7 @@ from harness.resilience import SystemClock
 CLOSE_SECONDS = 3.0
 
 
-class Process(Protocol):
+class BrowserProcess(Protocol):
     """What runs a browser."""
 
     @property
@@ -106,7 +106,7 @@ class Chromium:
     browser: Browser
     control: CDPSession
     """A standing session to the browser itself; it answers even while pages hang."""
-    process: Process
+    process: BrowserProcess
     user_agent: str
     front: TlsFront
     traces: Path | None
@@ -128,7 +128,7 @@ class Chromium:
 
     @classmethod
     async def of(
-        cls, browser: Browser, control: CDPSession, process: Process, front: TlsFront, traces: Path | None
+        cls, browser: Browser, control: CDPSession, process: BrowserProcess, front: TlsFront, traces: Path | None
     ) -> Chromium:
         """Learn its User-Agent: a browser that says it is there. Raises what Playwright raises."""
         version = await control.send("Browser.getVersion")

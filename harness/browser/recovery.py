@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Page
 
-from harness.browser.acts.attempt import Attempt
+from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.navigation import go_to
-from harness.browser.checkpoint import Checkpoint, settle, unlike
-from harness.browser.context import Lease, session_of, session_script, state_of
+from harness.browser.checkpoint import PageCheckpoint, settle, unlike
+from harness.browser.context import ContextHandle, session_of, session_script, state_of
 from harness.browser.failures.classify import failure_of
 from harness.browser.failures.network import status_failure
-from harness.browser.failures.scene import Scene
+from harness.browser.failures.scene import FailureContext
 from harness.browser.form_state import PageState
 from harness.model.record import SAFE_METHODS
 from harness.recovery.catalog import Family
@@ -31,11 +31,15 @@ REOPEN_SECONDS = 2.0
 _FILLS = (Type, Select, Check, Uncheck, Upload)
 
 
-class Ladder:
+class PageRecovery:
     """What a session remembers of its page, and the ways back to one."""
 
     def __init__(
-        self, lease: Lease, clock: Clock, attempt: Callable[[float], Attempt], scene: Callable[[float], Scene]
+        self,
+        lease: ContextHandle,
+        clock: Clock,
+        attempt: Callable[[float], ActContext],
+        scene: Callable[[float], FailureContext],
     ) -> None:
         self._lease = lease
         self._clock = clock
@@ -115,7 +119,7 @@ class Ladder:
         return failure
 
     async def restore(
-        self, saved: Checkpoint | None, until: Deadline, *, restart: bool, barred: str | None
+        self, saved: PageCheckpoint | None, until: Deadline, *, restart: bool, barred: str | None
     ) -> tuple[str, ...] | Failure:
         """Back to a checkpoint in a fresh context; what differs afterwards, or why there is no page.
 
@@ -136,8 +140,8 @@ class Ladder:
         self._lease.tab.watch.answer_next(saved.answer)  # only now: a page's dialog as it loads is not the one meant
         return differences
 
-    def _way_back(self, until: Deadline) -> Return:
-        return Return(self._attempt(until.left(self._clock.now())), self._scene)
+    def _way_back(self, until: Deadline) -> WayBack:
+        return WayBack(self._attempt(until.left(self._clock.now())), self._scene)
 
 
 # The way back in a fresh context: to one URL, or to all pages of a checkpoint.
@@ -147,11 +151,11 @@ GRACE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Return:
+class WayBack:
     """What the way back needs: the attempt that bounds it, and the scene by which a failure is named."""
 
-    attempt: Attempt
-    scene: Callable[[float], Scene]
+    attempt: ActContext
+    scene: Callable[[float], FailureContext]
 
     async def to_url(self, url: str, script: str | None) -> Failure | None:
         """Open a URL in the current page, with a script that runs before its own; why it could not be opened."""
@@ -162,7 +166,7 @@ class Return:
         except (PlaywrightError, TimeoutError) as error:
             return await failure_of(error, scene)
 
-    async def to_checkpoint(self, saved: Checkpoint, barred: str | None) -> tuple[str, ...] | Failure:
+    async def to_checkpoint(self, saved: PageCheckpoint, barred: str | None) -> tuple[str, ...] | Failure:
         """Open the pages in their order, fill them, compare. What differs, or why there is no page.
 
         `barred`: why no field must be filled again; one that would have to be is a failure.

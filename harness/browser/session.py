@@ -12,19 +12,19 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import evidence as taking
 from harness.browser.acts import ACTIONS
-from harness.browser.acts.attempt import Attempt
+from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.files import free_path
-from harness.browser.checkpoint import Checkpoint, take
-from harness.browser.context import CLOSE_SECONDS, Fleet, Lease, Tab, state_of
+from harness.browser.checkpoint import PageCheckpoint, take
+from harness.browser.context import CLOSE_SECONDS, BrowserPool, ContextHandle, Tab, state_of
 from harness.browser.evidence import LastGood
 from harness.browser.failures.classify import failure_of, with_popups, with_redirect
 from harness.browser.failures.liveness import PROBE_SECONDS, dead, lost
 from harness.browser.failures.navigation import navigation_failure, refused_hosts
-from harness.browser.failures.scene import Scene, describe, locate, other_frame
+from harness.browser.failures.scene import FailureContext, describe, locate, other_frame
 from harness.browser.faults import Sabotage
 from harness.browser.process import Chromium
 from harness.browser.reading import look, read_between_pages, text_of
-from harness.browser.recovery import GRACE, Ladder
+from harness.browser.recovery import GRACE, PageRecovery
 from harness.browser.request import SessionRequest
 from harness.model.ports import Evidence, Observation, Saved
 from harness.model.record import Sent
@@ -44,18 +44,18 @@ LAST_WORDS = 0.05
 class PlaywrightSession:
     """One task's page. Every call is bounded; `perform` and `evidence` never raise."""
 
-    def __init__(self, fleet: Fleet, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
+    def __init__(self, fleet: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
         self._fleet = fleet
         self._clock = clock
         self._request = request
-        self._lease = Lease(fleet, clock, request, chromium, tab)
+        self._lease = ContextHandle(fleet, clock, request, chromium, tab)
         self._files: list[Path] = []
         self._leaving = request.leave
         self._unfound: str | None = None
         self._recorded: tuple[Chromium, list[Sent]] | None = None
         """The browser that records what it sends again, and what has left meanwhile."""
         self._last_good = LastGood(request.folder, clock)
-        self._ladder = Ladder(self._lease, clock, lambda within: self._attempt(within, within), self._scene)
+        self._ladder = PageRecovery(self._lease, clock, lambda within: self._attempt(within, within), self._scene)
         self.sabotage = Sabotage(self._lease, fleet, clock)
         """Where faults are done to this browser (ports.Hands)."""
 
@@ -103,8 +103,8 @@ class PlaywrightSession:
         self._tab.watch.passed()
         return self._passed(step, {**found, **details})
 
-    def _scene(self, within: float) -> Scene:
-        return Scene(
+    def _scene(self, within: float) -> FailureContext:
+        return FailureContext(
             page=self._tab.page,
             watch=self._tab.watch,
             chromium=self._chromium,
@@ -118,10 +118,10 @@ class PlaywrightSession:
             logins=frozenset(self._tab.passwords),
         )
 
-    def _attempt(self, within: float, patience: float) -> Attempt:
+    def _attempt(self, within: float, patience: float) -> ActContext:
         until = Deadline.after(within, self._clock.now())
         playwright, agent = self._fleet.playwright, self.user_agent
-        return Attempt(playwright, self._tab, self._request, agent, self._clock, until, patience)
+        return ActContext(playwright, self._tab, self._request, agent, self._clock, until, patience)
 
     async def _healed_element(self, step: Step) -> dict[str, Any]:
         """After an element was not found, what another selector found instead; the usual step pays nothing."""
@@ -230,7 +230,7 @@ class PlaywrightSession:
     async def renew(self, failure: Failure, within: float, barred: str | None = None) -> Failure | None:
         return await self._ladder.renew(failure, Deadline.after(within, self._clock.now()), barred)
 
-    async def save(self, within: float) -> Checkpoint:
+    async def save(self, within: float) -> PageCheckpoint:
         return await self._seen("save a checkpoint", within, lambda: take(self._tab, self._clock))
 
     async def restore(
@@ -241,7 +241,7 @@ class PlaywrightSession:
         `restart` ends the browser itself when nobody else lives in it; one that does not answer, or is gone, is
         replaced in any case, and the other sessions in it end with it.
         """
-        assert saved is None or isinstance(saved, Checkpoint)
+        assert saved is None or isinstance(saved, PageCheckpoint)
         self._unfound = None
         until = Deadline.after(within, self._clock.now())
         return await self._ladder.restore(saved, until, restart=restart, barred=barred)
@@ -284,9 +284,9 @@ class PlaywrightSession:
         extra = {"popups": list(self._tab.watch.popups), "page": round_.page}
         return Evidence(folder, tuple(round_.items), url, lines, extra)
 
-    def _taking(self, folder: Path, deadline: Deadline) -> taking.Taking:
+    def _taking(self, folder: Path, deadline: Deadline) -> taking.EvidenceCollector:
         earlier, wanted = tuple(self._lease.earlier), self._request.traceable
-        return taking.Taking(self._scene(0), self._tab, folder, deadline, self._last_good, wanted, earlier)
+        return taking.EvidenceCollector(self._scene(0), self._tab, folder, deadline, self._last_good, wanted, earlier)
 
     async def close(self) -> None:
         await self._leave()

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.project import fail
-from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Rulebook, Skip, Substitute, Trust
+from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Rulebook, Skip, Substitute, Trust
 from harness.recovery.catalog import CATALOG, Family, Row
 from harness.recovery.failure import Failure
 from harness.spec.problems import did_you_mean
@@ -69,7 +69,7 @@ def _way(remedy: Remedy, row: Row) -> str:
             words = f"back to the nearest checkpoint, where there is one{', in a new browser' if restart else ''}"
         case Substitute(selector=selector):
             words = f"the step with {selector}"
-        case Repair():
+        case RepairPrecondition():
             words = "the precondition is repaired"
         case Trust(source=source):
             words = f"the value of the {source} is taken for both"

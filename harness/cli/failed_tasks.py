@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import compress
 from pathlib import Path
 
-from harness.cli.failures import Kept, UnreadableReportError, latest, read_kept
+from harness.cli.failures import ArtifactDirectory, UnreadableReportError, latest, read_kept
 from harness.model.report import ErrorReport
 from harness.reporting.files import printable, shown_path
 from harness.reporting.history.comparison import passed_last
@@ -59,7 +59,7 @@ def _passed_before(root: Path, run: RunRecord) -> frozenset[str]:
 def of_directories(root: Path) -> FailedTasks:
     """Of the last run that left something: a run is named by its time. What cannot be read is named."""
     read = [_read(folder) for folder in latest(root)]
-    found = [each for each in read if isinstance(each, Kept)]
+    found = [each for each in read if isinstance(each, ArtifactDirectory)]
     notes = [each for each in read if isinstance(each, str)]
     believed, others = _believed(found)
     notes += map(_no_run, others)
@@ -74,7 +74,7 @@ def of_directories(root: Path) -> FailedTasks:
     return FailedTasks(run, failed, None, len(own) - len(failed), tuple(notes))
 
 
-def _believed(found: Sequence[Kept]) -> tuple[Sequence[Kept], Sequence[Kept]]:
+def _believed(found: Sequence[ArtifactDirectory]) -> tuple[Sequence[ArtifactDirectory], Sequence[ArtifactDirectory]]:
     """Those whose manifest names what may be a run, and the others; where none does, they are all there is."""
     now = datetime.now(UTC)
     named = [_may_be_a_run(each.run, now) for each in found]
@@ -99,18 +99,18 @@ def _may_be_a_run(name: str, now: datetime) -> bool:
     return began <= now + timedelta(hours=1)
 
 
-def _no_run(kept: Kept) -> str:
+def _no_run(kept: ArtifactDirectory) -> str:
     return printable(f"left out: {shown_path(kept.folder)}: its manifest names {kept.run!r}, which is no run that was")
 
 
-def _read(folder: Path) -> Kept | str:
+def _read(folder: Path) -> ArtifactDirectory | str:
     try:
         return read_kept(folder)
     except UnreadableReportError as error:
         return f"left out: {error}"
 
 
-def _trouble(kept: Kept) -> Trouble:
+def _trouble(kept: ArtifactDirectory) -> Trouble:
     report = kept.report
     step, context = report.step or {}, report.context.model_extra or {}
     return Trouble(
@@ -128,7 +128,7 @@ def _trouble(kept: Kept) -> Trouble:
     )
 
 
-def _sites(report: ErrorReport, kept: Kept) -> Iterator[str]:
+def _sites(report: ErrorReport, kept: ArtifactDirectory) -> Iterator[str]:
     """Of the page at the failure; where there was none, of the last address that a step opened."""
     opened = (line.get("url") for line in reversed(kept.steps))
     return filter(None, map(site_of, (report.context.url, *opened)))

@@ -66,7 +66,7 @@ def last_run() -> str | None:
     return found.run if found else None
 
 
-def _newest(root: Path, run: str | None, of_run: str | None, command: str) -> Kept:
+def _newest(root: Path, run: str | None, of_run: str | None, command: str) -> ArtifactDirectory:
     """The failure that was written last; none of the run `of_run` (None: any) ends the command."""
     found = [kept for kept in map(readable, folders_of(root, run)) if kept and not kept.report.expected]
     if not found:
@@ -81,7 +81,7 @@ def _newest(root: Path, run: str | None, of_run: str | None, command: str) -> Ke
     return newest
 
 
-def the_failure(task: str, run: str | None, artifacts: Path | None, command: str) -> Kept:
+def the_failure(task: str, run: str | None, artifacts: Path | None, command: str) -> ArtifactDirectory:
     """The one that is meant; none, or several, ends the command. `command` stands in the line that says how."""
     if run is None and is_kept(Path(task)):
         return readable_or_end(Path(task))
@@ -97,7 +97,7 @@ def the_failure(task: str, run: str | None, artifacts: Path | None, command: str
     return readable_or_end(found[0])
 
 
-def readable_or_end(folder: Path) -> Kept:
+def readable_or_end(folder: Path) -> ArtifactDirectory:
     """A directory that cannot be read ends the command."""
     try:
         return read_kept(folder)
@@ -127,7 +127,7 @@ class UnreadableReportError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ArtifactDirectory:
     """One directory of artifacts."""
 
     folder: Path
@@ -151,7 +151,7 @@ def is_kept(folder: Path) -> bool:
     return (folder / REPORT).is_file()
 
 
-def read_kept(folder: Path) -> Kept:
+def read_kept(folder: Path) -> ArtifactDirectory:
     """Raises UnreadableReportError; manifest and trace may be missing."""
     file = folder / REPORT
     try:
@@ -167,7 +167,7 @@ def read_kept(folder: Path) -> Kept:
     manifest, trace = _document(folder / "manifest.json"), _document(folder / "partial_trace.json")
     steps = trace.get("steps")
     lines = tuple(line for line in steps if isinstance(line, dict)) if isinstance(steps, list) else ()
-    return Kept(folder, report, manifest, lines)
+    return ArtifactDirectory(folder, report, manifest, lines)
 
 
 def _document(file: Path) -> dict[str, Any]:
@@ -222,7 +222,7 @@ def when(report: ErrorReport) -> datetime:
 # Kept failures as JSON.
 
 
-def whole(kept: Sequence[Kept]) -> Mapping[str, Any]:
+def whole(kept: Sequence[ArtifactDirectory]) -> Mapping[str, Any]:
     """All that is known of each: its report, its manifest, the attempts of its trace."""
     return {
         "failures": [
@@ -247,7 +247,7 @@ def listed(folders: Iterable[Path], earlier: Mapping[str, Sequence[Path]], last_
     }
 
 
-def readable(folder: Path) -> Kept | None:
+def readable(folder: Path) -> ArtifactDirectory | None:
     """None for a directory that cannot be read: said on stderr."""
     try:
         return read_kept(folder)
@@ -256,7 +256,7 @@ def readable(folder: Path) -> Kept | None:
         return None
 
 
-def _facts(kept: Kept, last_run: str | None) -> Mapping[str, Any]:
+def _facts(kept: ArtifactDirectory, last_run: str | None) -> Mapping[str, Any]:
     report = kept.report
     return {
         "task_id": report.task_id,

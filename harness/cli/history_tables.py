@@ -11,7 +11,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.reporting.history.comparison import FEWEST, Comparison, Flakiness, Flaky, Rate, Timing, Verdict
+from harness.reporting.history.comparison import (
+    FEWEST,
+    ExecutionRate,
+    Flakiness,
+    Flaky,
+    RunComparison,
+    TaskChange,
+    Timing,
+)
 from harness.reporting.history.record import Execution, RunRecord, RunSummary, TaskPoint, still_running
 
 _NARROWEST, _IN_A_PIPE = 60, 10_000
@@ -69,7 +77,7 @@ def single_run_lines(run: RunRecord) -> Iterator[Table | str]:
     yield from (f"{each.at.astimezone():%H:%M:%S} {each.level} {each.text}" for each in run.happenings)
 
 
-def comparison_lines(found: Comparison) -> Iterator[Table | str]:
+def comparison_lines(found: RunComparison) -> Iterator[Table | str]:
     """Only what there is something to say of."""
     yield f"{found.old} -> {found.new}{f' ({found.why})' if found.why else ''}"
     yield from _verdicts("newly failing", found.newly_failing)
@@ -86,7 +94,7 @@ def comparison_lines(found: Comparison) -> Iterator[Table | str]:
         yield "no difference that the history's spread does not explain"
 
 
-def point_lines(nodeid: str, points: Sequence[TaskPoint], rate: Rate | None) -> Iterator[Table | str]:
+def point_lines(nodeid: str, points: Sequence[TaskPoint], rate: ExecutionRate | None) -> Iterator[Table | str]:
     """One task over runs, oldest first."""
     yield f"{nodeid}: failed {_rate(rate)}" if rate else nodeid
     head = ("run", "began", "outcome", "executions", "seconds", "retries", "healed", "code")
@@ -145,11 +153,11 @@ def _listed(title: str, lines: Iterable[str]) -> Iterator[str]:
         yield from (f"  {line}" for line in found)
 
 
-def _verdicts(title: str, found: Sequence[Verdict]) -> Iterator[str]:
+def _verdicts(title: str, found: Sequence[TaskChange]) -> Iterator[str]:
     yield from _listed(title, (_verdict(each) for each in found))
 
 
-def _verdict(each: Verdict) -> str:
+def _verdict(each: TaskChange) -> str:
     why = ": ".join(filter(None, (each.code, each.message)))
     return f"{each.nodeid}{f'  {why}' if why else ''}"
 
@@ -166,6 +174,6 @@ def _flakier(each: Flakiness) -> str:
     return f"{each.nodeid}  failed {_rate(each.before)} -> {_rate(each.after)}{doubt}"
 
 
-def _rate(rate: Rate) -> str:
+def _rate(rate: ExecutionRate) -> str:
     low, high = rate.interval
     return f"{rate.failed}/{rate.executions} (95 %: {low:.2f}-{high:.2f})"

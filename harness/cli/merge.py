@@ -14,7 +14,7 @@ from harness.cli.project import fail
 from harness.reporting.files import shown_path
 
 if TYPE_CHECKING:
-    from harness.reporting.history.merging import Shard
+    from harness.reporting.history.merging import ShardRun
     from harness.reporting.history.record import RunRecord
 
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Readable:
     """Of the folders that were named."""
 
-    shards: list[Shard]
+    shards: list[ShardRun]
     """Those that can be merged, each run once."""
     problems: list[str]
     """What is wrong with the others."""
@@ -86,7 +86,7 @@ def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
         fail(f"nothing was merged: --strict refuses to go without a part: {'; '.join(missing)}")
 
 
-def _together(shards: list[Shard], output: Path) -> tuple[RunRecord, list[str]]:
+def _together(shards: list[ShardRun], output: Path) -> tuple[RunRecord, list[str]]:
     """The run, and the files that were left out."""
     from harness.cli.history_tables import plain
     from harness.reporting.history.file import HistoryError

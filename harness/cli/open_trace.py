@@ -14,8 +14,8 @@ import typer
 
 from harness.cli.failures import (
     LAST,
+    ArtifactDirectory,
     Artifacts,
-    Kept,
     Run,
     artifacts_root,
     cases_of,
@@ -107,7 +107,7 @@ def _last_records() -> Sequence[TaskRecord]:
     return found.results if found else ()
 
 
-def no_trace(kept: Kept) -> str:
+def no_trace(kept: ArtifactDirectory) -> str:
     """Why there is none, and how to get one."""
     entries = kept.manifest.get("artifacts")
     found = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []

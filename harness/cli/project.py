@@ -18,7 +18,7 @@ from harness.spec.advice.rules import named_host
 from harness.spec.loaded import Loaded
 from harness.spec.names import with_scheme
 from harness.spec.problems import Problem, did_you_mean, misspelt
-from harness.spec.references import Scope, as_text, interpolate
+from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.steps import Api, Open, Step
 
 # Hosts that a task names, against those of the project's settings: slips of the pen that only a run would show.
@@ -37,7 +37,7 @@ def address_advice(task: Loaded, settings: Settings) -> Iterator[Problem]:
             yield task.origin.problem((*path, "url"), message, hint=hint, severity="warning")
 
 
-def _url_problem(step: Step, scope: Scope, hosts: Collection[str], base: str | None) -> tuple[str, str] | None:
+def _url_problem(step: Step, scope: ReferenceScope, hosts: Collection[str], base: str | None) -> tuple[str, str] | None:
     """What is wrong with the URL that is opened, and what was probably meant."""
     if not isinstance(step, Open | Api):
         return None

@@ -17,7 +17,7 @@ from harness.spec.defaults import Defaults
 from harness.spec.problems import SpecError
 
 if TYPE_CHECKING:
-    from harness.runner.regrade.regrading import LeftOut, Regraded, Tasks
+    from harness.runner.regrade.regrading import Regraded, SkippedEvidence, Tasks
 
 UNDECIDED = 3
 """Exit code when nothing fails and something cannot be told."""
@@ -78,7 +78,7 @@ def _evidence(places: Sequence[Path]) -> list[Path]:
     return list(found)
 
 
-def _tell(judged: Sequence[Regraded], left_out: Sequence[LeftOut], *, as_json: bool) -> None:
+def _tell(judged: Sequence[Regraded], left_out: Sequence[SkippedEvidence], *, as_json: bool) -> None:
     from harness.runner.regrade.lines import as_json as document
     from harness.runner.regrade.lines import lines
 

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 import typer
 
-from harness.agents.python import Source
+from harness.agents.python import AgentSource
 from harness.agents.registry import Agents, TaskAgent
 from harness.browser.context import Tab
-from harness.cli.failures import Artifacts, AsJson, Kept, Run, the_failure
+from harness.cli.failures import ArtifactDirectory, Artifacts, AsJson, Run, the_failure
 from harness.cli.open_trace import has_display
 from harness.cli.project import fail, settings_at
 from harness.environment.ownership import LOGS, label, owner_file, read_held
@@ -47,7 +47,7 @@ from harness.spec.steps import Step
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class ReplayStop:
     """Where to stop: before the step of that number of the plan `key`; the number of steps: before the criteria."""
 
     key: str
@@ -59,7 +59,7 @@ class Stop:
 class StoppingAgents(Agents):
     """Those of the project; whoever plays steps back stops."""
 
-    def __init__(self, settings: Settings, stop: Stop) -> None:
+    def __init__(self, settings: Settings, stop: ReplayStop) -> None:
         super().__init__(settings.agents, settings.root)
         self._stop = stop
 
@@ -73,7 +73,9 @@ class StoppingAgents(Agents):
 class StoppingAgent(TaskAgent):
     """Plays the steps back; in place of the one to stop at it waits, and ends the task."""
 
-    def __init__(self, source: Callable[[str], Source], breaker: Callable[[str], Breaker | None], stop: Stop) -> None:
+    def __init__(
+        self, source: Callable[[str], AgentSource], breaker: Callable[[str], Breaker | None], stop: ReplayStop
+    ) -> None:
         super().__init__(source, breaker)
         self._stop = stop
 
@@ -119,7 +121,7 @@ def replay_until(
             await caller.call(partial(pause, address))
 
         harness = Harness(settings, run_id) if held is None else CarefulHarness(settings, run_id, held)
-        harness.agents = StoppingAgents(settings, Stop(plan.key, index, reached))
+        harness.agents = StoppingAgents(settings, ReplayStop(plan.key, index, reached))
         try:
             return await harness.run(alone, caller)
         finally:
@@ -139,7 +141,7 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 REFUSAL = "blockedbyclient"
 
 
-class Request(Protocol):
+class RequestLike(Protocol):
     """Playwright's, as far as it is looked at."""
 
     @property
@@ -178,7 +180,7 @@ class HeldBack:
         """The same of those that a site of the project has sent on elsewhere: these were made."""
         return tuple(self._redirected)
 
-    def refuses(self, request: Request) -> bool:
+    def refuses(self, request: RequestLike) -> bool:
         """An address without a host (`data:`, `blob:`) goes nowhere."""
         host = host_of(request.url)
         return bool(host) and request.method.upper() not in SAFE and host not in self._own
@@ -233,7 +235,7 @@ LONGEST = 100
 """Characters of a step."""
 
 
-def plan_of(kept: Kept, settings: Settings, run_id: str) -> Plan:
+def plan_of(kept: ArtifactDirectory, settings: Settings, run_id: str) -> Plan:
     """Of the task as its file says now. Ends the command when there is none, or when an agent chooses its steps."""
     try:
         task = _task(kept, settings)
@@ -245,7 +247,7 @@ def plan_of(kept: Kept, settings: Settings, run_id: str) -> Plan:
     return replace(plan, world=f"{run_id}.{plan.key}")  # its own, also where its episode shares one
 
 
-def _task(kept: Kept, settings: Settings) -> Loaded:
+def _task(kept: ArtifactDirectory, settings: Settings) -> Loaded:
     report, root = kept.report, settings.root
     places = [place for place in (Path(report.source), root / report.source) if _is_task_file(place, root)]
     if not places:
@@ -263,7 +265,7 @@ def _is_task_file(place: Path, root: Path) -> bool:
     return place.suffix in SUFFIXES and place.is_file() and inside(root, place)
 
 
-def stop_index(kept: Kept, plan: Plan, step: int | None) -> int:
+def stop_index(kept: ArtifactDirectory, plan: Plan, step: int | None) -> int:
     """Before which step to stop; the number of steps: before the success criteria."""
     index = kept.report.step_index if step is None else step
     if index < 0:

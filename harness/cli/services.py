@@ -12,10 +12,10 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.project import JSON_LINES, fail, settings_at
-from harness.environment.ownership import LOGS, Held, State, log_file
-from harness.environment.persistence import Keeping, Persisted, forgotten, keep
+from harness.environment.ownership import LOGS, Held, ServiceState, log_file
+from harness.environment.persistence import PersistedServices, StartingDaemon, forgotten, keep
 from harness.environment.services import Services
-from harness.environment.status import Found, follow, kept_only, last_lines, survey
+from harness.environment.status import ServiceStatus, follow, kept_only, last_lines, survey
 from harness.model.service_settings import ServiceSettings
 from harness.model.settings import SettingsError
 from harness.recovery.failure import Failed
@@ -43,7 +43,7 @@ class Chosen:
     def names(self) -> tuple[str, ...]:
         return (*self.settings, *self.forgotten)
 
-    def look(self) -> tuple[Found, ...]:
+    def look(self) -> tuple[ServiceStatus, ...]:
         clock = SystemClock()
         found = asyncio.run(survey(self.settings, self.logs, clock))
         return (*found, *(kept_only(name, held, self.logs, clock) for name, held in self.forgotten.items()))
@@ -76,11 +76,11 @@ def chosen_services(names: Sequence[str] | None, *, kept: bool = False) -> Chose
 # How services look in the terminal, and as JSON.
 
 
-def lines(found: Found) -> str:
+def lines(found: ServiceStatus) -> str:
     """One service, for people."""
     port = f", port {found.port}" if found.port is not None else ""
     listener = f", pid {found.pid}" if found.pid is not None else ""
-    uptime = f" for {duration(found.uptime)}" if found.uptime is not None and found.state is State.UP else ""
+    uptime = f" for {duration(found.uptime)}" if found.uptime is not None and found.state is ServiceState.UP else ""
     restarts = f", {found.restarts} restarts" if found.owner is not None else ""
     facts = {
         "problem": found.problem,
@@ -90,19 +90,19 @@ def lines(found: Found) -> str:
         "log": shown_path(found.log) if found.log.is_file() else "",
     }
     told = "".join(f"\n  {label:8} {text}" for label, text in facts.items() if text)
-    state = "not started" if found.state is State.DOWN and not found.problem else found.state
+    state = "not started" if found.state is ServiceState.DOWN and not found.problem else found.state
     return f"{found.name}: {state}{uptime}{port}{listener}{restarts}{told}"
 
 
-def _keeper(found: Found) -> str:
+def _keeper(found: ServiceStatus) -> str:
     if found.persisted:
         return f"pid {found.owner}, until `harness services stop`"
     if found.owner is not None:
         return f"pid {found.owner} ({found.owner_command}), and ends with it"
-    return "nobody of this project: it was started by hand" if found.state is State.UP else ""
+    return "nobody of this project: it was started by hand" if found.state is ServiceState.UP else ""
 
 
-def document(found: Found) -> dict[str, Any]:
+def document(found: ServiceStatus) -> dict[str, Any]:
     """The same as plain JSON."""
     return {**asdict(found), "hosts": dict(found.hosts), "state": str(found.state), "log": str(found.log)}
 
@@ -139,7 +139,7 @@ def status(names: Names = None, as_json: AsJson = False) -> None:
     """
     found = chosen_services(names, kept=True).look()
     _tell(found, as_json)
-    raise typer.Exit(0 if all(each.state is State.UP for each in found) else NOT_UP)
+    raise typer.Exit(0 if all(each.state is ServiceState.UP for each in found) else NOT_UP)
 
 
 @app.command()
@@ -221,7 +221,7 @@ def _tell_line(name: str, line: str, several: bool, as_json: bool) -> None:
     print(text, flush=True)
 
 
-def _tell(found: Sequence[Found], as_json: bool) -> None:
+def _tell(found: Sequence[ServiceStatus], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps([document(each) for each in found], indent=2))
         return
@@ -231,13 +231,13 @@ def _tell(found: Sequence[Found], as_json: bool) -> None:
 
 def _persist(chosen: Chosen) -> None:
     """Those that are not kept yet, all at once; a Ctrl-C leaves none of them."""
-    kept = {name: Persisted(name, chosen.logs, SystemClock()) for name in chosen.settings}
-    starting = list[Keeping]()
+    kept = {name: PersistedServices(name, chosen.logs, SystemClock()) for name in chosen.settings}
+    starting = list[StartingDaemon]()
     try:
         there = [name for name, each in kept.items() if each.keeper()]
         for name in kept:
             if name not in there:
-                starting.append(Keeping(name, chosen.root, chosen.logs))
+                starting.append(StartingDaemon(name, chosen.root, chosen.logs))
         problems = [_problem(keeping, kept[keeping.name]) for keeping in starting]
         problems += [_problem_elsewhere(chosen, kept[name]) for name in there]
     except KeyboardInterrupt:
@@ -248,7 +248,7 @@ def _persist(chosen: Chosen) -> None:
         fail("\n".join(filter(None, problems)))
 
 
-def _problem_elsewhere(chosen: Chosen, kept: Persisted) -> str:
+def _problem_elsewhere(chosen: Chosen, kept: PersistedServices) -> str:
     """Of one that another command has begun to keep: it may be starting now."""
     try:
         asyncio.run(kept.up(AWAITED * chosen.settings[kept.name].ready_timeout))
@@ -257,7 +257,7 @@ def _problem_elsewhere(chosen: Chosen, kept: Persisted) -> str:
     return ""
 
 
-def _problem(keeping: Keeping, kept: Persisted) -> str:
+def _problem(keeping: StartingDaemon, kept: PersistedServices) -> str:
     try:
         started = keeping.started()
     except ValueError as error:
@@ -289,5 +289,5 @@ def _hint(services: Services) -> str:
 
 async def _stop(chosen: Chosen) -> dict[str, bool]:
     clock = SystemClock()
-    stopping = (Persisted(name, chosen.logs, clock).stop() for name in chosen.names)
+    stopping = (PersistedServices(name, chosen.logs, clock).stop() for name in chosen.names)
     return dict(zip(chosen.names, await asyncio.gather(*stopping), strict=True))

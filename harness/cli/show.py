@@ -14,9 +14,9 @@ import typer
 
 from harness.cli.failures import (
     LAST,
+    ArtifactDirectory,
     Artifacts,
     AsJson,
-    Kept,
     Run,
     artifacts_root,
     cases_of,
@@ -67,7 +67,7 @@ class _Line:
     went_back: str = ""
 
 
-def attempt_lines(kept: Kept, width: int) -> Iterator[str]:
+def attempt_lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
     """The last steps; the trace has all attempts."""
     groups = list(_together(kept.steps))
     lines = [_line(kept.report, attempts) for attempts in groups[-MOST:]] + list(_untried(kept.report))
@@ -165,7 +165,7 @@ def target(step: Mapping[str, Any]) -> str:
 # A kept failure as text, in the words of the terminal report of a run (reporting/console.py), and in full.
 
 
-def page(kept: Kept, width: int) -> str:
+def page(kept: ArtifactDirectory, width: int) -> str:
     """Where, what was done, what was tried, why, what to do, and which files there are."""
     return "\n".join(visible(line).rstrip() for line in _lines(kept, width))
 
@@ -200,7 +200,7 @@ def _where(report: ErrorReport) -> str:
     return words.get(place(report.step_index, total), f"at {numbered(report.step_index, total)}")
 
 
-def _lines(kept: Kept, width: int) -> Iterator[str]:
+def _lines(kept: ArtifactDirectory, width: int) -> Iterator[str]:
     report = kept.report
     yield headline(report)
     if report.source:
@@ -258,7 +258,7 @@ def _surroundings(report: ErrorReport) -> Iterator[str]:
     yield from _titled_list("console", folded(report.context.browser_console_logs))
 
 
-def _files(kept: Kept) -> Iterator[str]:
+def _files(kept: ArtifactDirectory) -> Iterator[str]:
     """What is there to look at, and why the rest is not."""
     yield f"  artifacts: {shown_path(kept.folder)}"
     entries = [each for key in ("artifacts", "files") for each in _entries(kept.manifest.get(key))]
@@ -300,7 +300,7 @@ def _text(title: str, text: str) -> Iterator[str]:
     yield from (f"    {line}" for line in rest)
 
 
-def line(kept: Kept, last_run: str | None) -> str:
+def line(kept: ArtifactDirectory, last_run: str | None) -> str:
     """One line of the list of all; `last_run` tells what is of an earlier one, None where that is not known."""
     name = kept.folder.name
     notes = [] if name == kept.report.task_id else [f"  [{name}]"]

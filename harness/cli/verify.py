@@ -19,7 +19,7 @@ from harness.model.plan import new_run_id
 from harness.model.settings import load_settings
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.log import RunEvents
-from harness.runner.verify import Verdict, verify
+from harness.runner.verify import TaskVerification, verify
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
 
@@ -71,7 +71,7 @@ def _whole(checked: Checked) -> list[Loaded]:
     return [task for task in whole if not task.spec.own.skip]
 
 
-def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool) -> list[Verdict]:
+def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool) -> list[TaskVerification]:
     """Run them, and tell of each."""
     from harness.runner.harness import SyncHarness  # Playwright is loaded only when tasks run
 
@@ -89,14 +89,14 @@ def _verified(tasks: Sequence[Loaded], folder: Path, *, told_on_stderr: bool) ->
             typer.echo(problem, err=True)
 
 
-def _told(verdict: Verdict, on_stderr: bool) -> Verdict:
+def _told(verdict: TaskVerification, on_stderr: bool) -> TaskVerification:
     """Print what was found."""
     for line in _lines(verdict):
         typer.echo(line, err=on_stderr)
     return verdict
 
 
-def _lines(verdict: Verdict) -> Iterator[str]:
+def _lines(verdict: TaskVerification) -> Iterator[str]:
     yield f"{verdict.task_id}: {'sound' if verdict.sound else 'NOT SOUND'}"
     if verdict.wrong:
         more = f"; harness show {shlex.quote(verdict.kept)}" if verdict.kept else ""

@@ -45,7 +45,7 @@ DEEPEST = 50
 _LISTS = ("items", "entries")
 
 
-class Place(TypedDict):
+class NodePlace(TypedDict):
     """Where a node stands; the keyword arguments of every node of the syntax tree."""
 
     source: str
@@ -65,12 +65,12 @@ class Branch:
         return self.part.type if isinstance(self.part, Token) else str(self.part.data)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> NodePlace:
         if isinstance(self.part, Token):
             start, end = self.part.start_pos or 0, self.part.end_pos or 0
         else:
             start, end = self.part.meta.start_pos, self.part.meta.end_pos
-        return Place(source=self.text[start:end], offset=start)
+        return NodePlace(source=self.text[start:end], offset=start)
 
     @property
     def source(self) -> str:

@@ -28,10 +28,10 @@ async def evaluate(
     watched = monitor(tree, deadline.at)
     waits, patience = pauses(), Patience()
     standing = first = await watched.look(Pass(sources, patience), clock.now())
-    while isinstance(standing, Pending):
+    while isinstance(standing, Unsettled):
         await clock.sleep(max(SHORTEST_PAUSE, min(next(waits), standing.until - clock.now())))
         standing = await watched.look(Pass(sources, patience), clock.now())
-    return replace(_verdict(standing), waited=isinstance(first, Pending))
+    return replace(_verdict(standing), waited=isinstance(first, Unsettled))
 
 
 def pauses() -> Iterator[float]:
@@ -71,14 +71,14 @@ HAIR = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class Unsettled:
     """Not settled. `until` is when it will be, at the latest or at the next turn; `so_far` is how it stands."""
 
     until: float
     so_far: Finding
 
 
-Standing: TypeAlias = Finding | Pending
+Standing: TypeAlias = Finding | Unsettled
 
 
 class Monitor(Protocol):
@@ -93,21 +93,21 @@ def monitor(condition: Condition, deadline: float) -> Monitor:
     """A fresh watch; `deadline` is a monotonic time, and no wait goes beyond it."""
     match condition:
         case Compare() | Test():
-            return Check(condition)
+            return SettledMonitor(condition)
         case Every(parts=parts):
             return Sequence(condition, [monitor(part, deadline) for part in parts])
         case Some(parts=parts):
-            return Choice(condition, [monitor(part, deadline) for part in parts])
+            return AnyMonitor(condition, [monitor(part, deadline) for part in parts])
         case Not(part=part):
             return Inverse(condition, monitor(part, deadline))
         case Within():
-            return Window(condition, deadline)
+            return WindowMonitor(condition, deadline)
         case Stable():
             return Steady(condition, deadline)
 
 
 @dataclass(slots=True)
-class Check:
+class SettledMonitor:
     """Settled at the first look."""
 
     condition: Compare | Test
@@ -127,7 +127,7 @@ class Sequence:
     async def look(self, reads: Pass, now: float) -> Standing:
         for part in self.parts[len(self.held) :]:
             standing = await part.look(reads, now)
-            if isinstance(standing, Pending) or not standing.holds:
+            if isinstance(standing, Unsettled) or not standing.holds:
                 return standing
             self.held.append(standing)
         message = " and ".join(finding.message for finding in self.held)
@@ -135,7 +135,7 @@ class Sequence:
 
 
 @dataclass(slots=True)
-class Choice:
+class AnyMonitor:
     """ANY: side by side; the first that holds is the answer."""
 
     condition: Some
@@ -143,19 +143,19 @@ class Choice:
     failed: dict[int, Finding] = field(default_factory=dict)
 
     async def look(self, reads: Pass, now: float) -> Standing:
-        pending: list[Pending] = []
+        pending: list[Unsettled] = []
         for place, part in enumerate(self.parts):
             if place in self.failed:
                 continue
             standing = await part.look(reads, now)
-            if isinstance(standing, Pending):
+            if isinstance(standing, Unsettled):
                 pending.append(standing)
             elif standing.holds:
                 return standing
             else:
                 self.failed[place] = standing
         if pending:
-            return Pending(min(standing.until for standing in pending), pending[0].so_far)
+            return Unsettled(min(standing.until for standing in pending), pending[0].so_far)
         return self._none()
 
     def _none(self) -> Finding:
@@ -181,7 +181,7 @@ class Inverse:
 
     async def look(self, reads: Pass, now: float) -> Standing:
         standing = await self.part.look(reads, now)
-        if isinstance(standing, Pending):
+        if isinstance(standing, Unsettled):
             return replace(standing, so_far=self._turned(standing.so_far))
         return self._turned(standing)
 
@@ -193,7 +193,7 @@ class Inverse:
         return Finding(False, source, expected=f"not {part}", actual=finding.actual, message=message)
 
 
-class Window:
+class WindowMonitor:
     """WITHIN and EVENTUALLY: true at the first look that finds it so, false when the time is over."""
 
     def __init__(self, condition: Within, deadline: float) -> None:
@@ -211,10 +211,10 @@ class Window:
         so_far = standing if isinstance(standing, Finding) else standing.so_far
         if now >= end - HAIR:
             return self._too_late(so_far, now - self.start, cut=end == self.deadline)
-        if isinstance(standing, Pending):
-            return Pending(min(end, standing.until), so_far)
+        if isinstance(standing, Unsettled):
+            return Unsettled(min(end, standing.until), so_far)
         self.part = monitor(self.condition.part, self.deadline)
-        return Pending(end, so_far)
+        return Unsettled(end, so_far)
 
     def _too_late(self, so_far: Finding, waited: float, *, cut: bool) -> Finding:
         lasted = f"after {waited:.3g} s" + (", when the deadline came" if cut else "")
@@ -235,7 +235,7 @@ class Steady:
         self.start = now if self.start is None else self.start
         end = self.start + self.condition.seconds
         standing = await self.part.look(reads, now)
-        if isinstance(standing, Pending):
+        if isinstance(standing, Unsettled):
             return standing
         if not standing.holds:
             return replace(standing, message=f"not stable, after {now - self.start:.3g} s: {standing.message}")
@@ -245,4 +245,4 @@ class Steady:
             message = f"stable for {now - self.start:.3g} s of {self.condition.seconds:g} s when the deadline came"
             return Finding(False, self.condition.source, self.condition.seconds, now - self.start, message)
         self.part = monitor(self.condition.part, self.deadline)
-        return Pending(min(end, self.deadline), standing)
+        return Unsettled(min(end, self.deadline), standing)

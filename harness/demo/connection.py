@@ -19,7 +19,7 @@ _READ_SECONDS: Final = 0.05
 """In which the client reads the interim head: a reset drops what is still under way."""
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """HTTP/1.1 whose requests carry their connection in the scope's extensions."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -38,7 +38,7 @@ class Connection(H11Protocol):
         self.transport.abort()
 
 
-class Reset(Response):
+class ConnectionReset(Response):
     """No answer: the connection is reset.
 
     An interim head (100 Continue) goes first. Without it Chromium takes the reset of a connection that was idle for one
@@ -47,7 +47,7 @@ class Reset(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Reset, and end when the connection has."""
-        connection: Connection = scope["extensions"][EXTENSION]
+        connection: HttpConnection = scope["extensions"][EXTENSION]
         connection.transport.write(_INTERIM)
         await asyncio.sleep(_READ_SECONDS)
         connection.reset()

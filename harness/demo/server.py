@@ -14,7 +14,7 @@ from typing import Final
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from harness.demo.connection import Connection
+from harness.demo.connection import HttpConnection
 from harness.demo.sites import HOSTS, applications
 from harness.demo.worlds import Worlds
 
@@ -83,7 +83,7 @@ def serve(sockets: Mapping[str, socket.socket], worlds: Worlds) -> None:
     sites = applications(worlds, ports)
     config = uvicorn.Config(
         ByPort({ports[host]: site for host, site in sites.items()}),
-        http=Connection,
+        http=HttpConnection,
         lifespan="off",
         log_level="critical",
         access_log=False,

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from harness.engine.attempt import task_timeout
 from harness.engine.effects import took_effect
-from harness.engine.run import Ending, Run
+from harness.engine.run import Run, TaskStop
 from harness.model.events import AttemptEnded, StepEnded, StepStarted
 from harness.model.plan import Plan
 from harness.model.ports import Observation
@@ -23,7 +23,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.spec.checks import check_spec, check_steps
 from harness.spec.load import validated
 from harness.spec.problems import Problem
-from harness.spec.references import BadReferenceError, Scope, escaped, hiding, interpolate_step
+from harness.spec.references import BadReferenceError, ReferenceScope, escaped, hiding, interpolate_step
 from harness.spec.source import Origin, Source
 from harness.spec.steps import EffectClass, Step, StepBase
 from harness.spec.task import TaskSpec
@@ -58,7 +58,7 @@ def looking() -> Step:
     return cast("Step", Looking())
 
 
-async def proposed(run: Run) -> Step | Ending | None:
+async def proposed(run: Run) -> Step | TaskStop | None:
     """The next step; None when there is no more to do.
 
     Raises Failed when the agent could not be made, when its time or the task's ran out, and when the page could not be
@@ -71,7 +71,7 @@ async def proposed(run: Run) -> Step | Ending | None:
     refused: History = ()
     while True:
         answer = await _answer(run, (*run.journal.history, *refused))
-        if answer is None or isinstance(answer, Ending):
+        if answer is None or isinstance(answer, TaskStop):
             return answer
         try:
             return step_of(answer, run.plan)
@@ -79,10 +79,10 @@ async def proposed(run: Run) -> Step | Ending | None:
             record = _record(run, answer, error, asks_again=len(refused) + 1 < INVALID_IN_A_ROW)
         refused = (*refused, record)
         if len(refused) == INVALID_IN_A_ROW and record.failure:
-            return Ending(record.failure, record.index, GiveUp())
+            return TaskStop(record.failure, record.index, GiveUp())
 
 
-async def _unknown(run: Run) -> Ending | None:
+async def _unknown(run: Run) -> TaskStop | None:
     """A write may not be done twice, and an agent that sees it failed would (DESIGN 4.2)."""
     last = run.journal.history[-1] if run.journal.history else None
     if last is None or last.failure is None or await took_effect(run, last.step, last.failure, last.sent) is not None:
@@ -90,7 +90,7 @@ async def _unknown(run: Run) -> Ending | None:
     message = f"Whether step {last.index} took effect is not known, so the agent was not asked on: "
     details = {**last.failure.details, "last_code": last.failure.code}
     failure = Failure("OUTCOME_UNKNOWN", message + last.failure.message, last.failure.selector, details)
-    return Ending(failure, last.index, GiveUp())
+    return TaskStop(failure, last.index, GiveUp())
 
 
 async def _answer(run: Run, history: History) -> Any:
@@ -105,7 +105,7 @@ async def _answer(run: Run, history: History) -> Any:
         if limit.expired():
             raise Failed(task_timeout(run, _thinking(run))) from None
         message = f"Agent `{run.plan.agent}` failed: {type(error).__name__}: {error}"
-        return Ending(Failure("AGENT_FAILED", message, cause=error), run.journal.under_way, GiveUp())
+        return TaskStop(Failure("AGENT_FAILED", message, cause=error), run.journal.under_way, GiveUp())
 
 
 def _thinking(run: Run) -> Failure:
@@ -219,7 +219,7 @@ def _typed(document: dict[str, Any], origin: Origin) -> TaskSpec:
 def _filled(step: Step, plan: Plan, environ: Mapping[str, str]) -> Step:
     """Like a step of the file: memory is filled in when it is done, and `--task-timeout-scale` holds."""
     try:
-        made = interpolate_step(step, Scope(plan.spec.inputs, plan.spec.persona, environ))
+        made = interpolate_step(step, ReferenceScope(plan.spec.inputs, plan.spec.persona, environ))
     except BadReferenceError as error:
         raise BadProposalError(hiding(plan.secrets)(str(error))) from None
     if made.timeout is None or plan.timeout_scale == 1:

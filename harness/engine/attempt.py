@@ -24,7 +24,7 @@ from harness.criteria import (
 from harness.engine.run import PageSources, Run
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
-from harness.recovery import GiveUp, Remedy, Repair, Retry, Skip, Substitute, Trust
+from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Skip, Substitute, Trust
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
@@ -260,7 +260,7 @@ async def _value(run: Run, text: str, until: Deadline) -> Json:
 
 # One step under way.
 
-Cure = Callable[[Repair | Trust], Awaitable[str | Failure | None]]
+Cure = Callable[[RepairPrecondition | Trust], Awaitable[str | Failure | None]]
 """Makes the state right that an assertion found wrong; returns why it could not, None when it did.
 
 A Failure: page or browser were lost meanwhile, which is for another rule to answer.
@@ -268,7 +268,7 @@ A Failure: page or browser were lost meanwhile, which is for another rule to ans
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class StepRequest:
     """A step to do, and where it belongs."""
 
     index: int
@@ -281,10 +281,10 @@ class Errand:
 
 
 @dataclass(slots=True)
-class Progress:
+class StepState:
     """What has been tried of a step, and what may still be."""
 
-    errand: Errand
+    errand: StepRequest
     current: Step
     attempts: list[Attempt] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from harness.engine.attempt import task_timeout
 from harness.engine.effects import refilled
 from harness.engine.remedies import for_good, stretched
-from harness.engine.run import Back, Checkpoint, Ending, Run, counts
-from harness.model.ports import Kept
+from harness.engine.run import Checkpoint, RewindRequest, Run, TaskStop, counts
+from harness.model.ports import WorldCheckpoint
 from harness.model.record import Rewound, StepRecord
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Family, Scope
@@ -29,7 +29,7 @@ LEAST_SECONDS = 0.5
 
 def at_the_start(run: Run) -> Checkpoint:
     """What a new browser can always go back to: an empty one, and memory as it was. The environment is not saved."""
-    return Checkpoint(0, None, Kept(run.stage.world.entries(), {}, whole=False))
+    return Checkpoint(0, None, WorldCheckpoint(run.stage.world.entries(), {}, whole=False))
 
 
 async def begun(run: Run) -> None:
@@ -59,7 +59,7 @@ async def checkpoint(run: Run, index: int) -> None:
         journal.unsaved[index] = "the environment did not answer in time"
 
 
-async def rewind(run: Run, back: Back) -> tuple[Run, Ending | None]:
+async def rewind(run: Run, back: RewindRequest) -> tuple[Run, TaskStop | None]:
     """Back to the checkpoint, with stretched limits; the ending when no page could be had there."""
     run, journal = stretched(run, back.remedy), run.journal
     tries = 0
@@ -75,7 +75,7 @@ async def rewind(run: Run, back: Back) -> tuple[Run, Ending | None]:
     return run, None
 
 
-def _no_further(run: Run, back: Back, failure: Failure, tries: int) -> Ending | None:
+def _no_further(run: Run, back: RewindRequest, failure: Failure, tries: int) -> TaskStop | None:
     """Why the task ends on its way back; None when it may be tried again: page or browser were lost once more, or a
     site, which may be the one that is being started again, did not answer."""
     again = failure.family is Family.BROWSER or (failure.retryable and tries <= SITE_TRIES)
@@ -83,10 +83,10 @@ def _no_further(run: Run, back: Back, failure: Failure, tries: int) -> Ending | 
         run.journal.lost_on_the_way.append(run.t)
         permanent = for_good(run)
         failure, again = replace(failure, message=f"{failure.message}{permanent}"), not permanent
-    return None if again and run.left > 0 else Ending(_lost(run, back, failure), back.index, GiveUp())
+    return None if again and run.left > 0 else TaskStop(_lost(run, back, failure), back.index, GiveUp())
 
 
-def _lost(run: Run, back: Back, failure: Failure) -> Failure:
+def _lost(run: Run, back: RewindRequest, failure: Failure) -> Failure:
     """Why the task could not go back, and why it wanted to."""
     if run.left <= 0:
         failure = task_timeout(run, failure)
@@ -95,7 +95,7 @@ def _lost(run: Run, back: Back, failure: Failure) -> Failure:
     return replace(failure, message=message, details={**failure.details, "back_after": back.failure.code})
 
 
-async def _restored(run: Run, back: Back) -> tuple[str, ...] | Failure:
+async def _restored(run: Run, back: RewindRequest) -> tuple[str, ...] | Failure:
     """What differs from what was saved."""
     saved, journal = back.checkpoint, run.journal
     try:

@@ -9,14 +9,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from harness.criteria import Criterion, CriterionError, lookup, memory_lookup, parse
-from harness.engine.attempt import Errand, attempt
+from harness.engine.attempt import StepRequest, attempt
 from harness.engine.checkpoints import begun
-from harness.engine.run import Ending, Run, Turn, overspent
+from harness.engine.run import Run, StepTransition, TaskStop, overspent
 from harness.engine.step import do_step
 from harness.model.plan import Plan, ReadyRepair
 from harness.model.ports import Json, LeftOut
 from harness.model.record import StepRecord
-from harness.recovery import Repair, Trust
+from harness.recovery import RepairPrecondition, Trust
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.spec.steps import Assert, Step
@@ -27,7 +27,7 @@ ENVIRONMENT = "environment"
 """Who wrote a memory entry."""
 
 
-async def consistent(run: Run, index: int, step: Step | None) -> Turn:
+async def consistent(run: Run, index: int, step: Step | None) -> StepTransition:
     """Compare what is bound, after a step that may have changed it (None: at the end of the task)."""
     if step is not None and not (step.may_change or step.remember):
         return None
@@ -36,7 +36,7 @@ async def consistent(run: Run, index: int, step: Step | None) -> Turn:
     for key, binding in run.plan.spec.state_bindings.items():
         if _known(run, key) is None:
             continue  # nothing is remembered yet
-        errand = Errand(index, Assert(expr=_equal(key, binding)), "STATE_INCONSISTENT", _Truth(run, key, binding))
+        errand = StepRequest(index, Assert(expr=_equal(key, binding)), "STATE_INCONSISTENT", _Truth(run, key, binding))
         record, turn = await do_step(run, errand)
         if record.answers or turn:
             run.journal.trace.append(record)
@@ -63,7 +63,7 @@ class _Truth:
         self._key = key
         self._binding = binding
 
-    async def __call__(self, remedy: Repair | Trust) -> str | None:
+    async def __call__(self, remedy: RepairPrecondition | Trust) -> str | None:
         source = remedy.source if isinstance(remedy, Trust) else "environment"
         try:
             found = await self._in_time(self._there())
@@ -118,7 +118,7 @@ CHOICES = (ENVIRONMENT, "memory")
 UNMET = "CRITERIA_UNMET"
 
 
-async def success(run: Run) -> Turn:
+async def success(run: Run) -> StepTransition:
     """Judge each; after the first that fails, the others are only looked at, and the relaxed ones may do instead.
 
     Criteria hold together or not at all: where time passed between them, all are looked at once more.
@@ -128,7 +128,7 @@ async def success(run: Run) -> Turn:
     for number, criterion in enumerate(criteria):
         record, turn = await _judged(run, str(criterion))
         records.append(record)
-        if isinstance(turn, Ending) and turn.failure.code == UNMET:
+        if isinstance(turn, TaskStop) and turn.failure.code == UNMET:
             rest = [Assert(expr=str(other)) for other in criteria[number + 1 :]]
             return _blamed(record, await _unless_relaxed(run, await _with_the_others(run, turn, rest)))
         if turn:
@@ -138,7 +138,7 @@ async def success(run: Run) -> Turn:
         return None
     for text in _as_one(parts):
         record, turn = await _judged(run, text)
-        if isinstance(turn, Ending) and turn.failure.code == UNMET:
+        if isinstance(turn, TaskStop) and turn.failure.code == UNMET:
             apart = replace(turn, failure=_apart(turn.failure, criteria, records))
             return _blamed(record, await _unless_relaxed(run, apart))
         if turn:
@@ -146,14 +146,14 @@ async def success(run: Run) -> Turn:
     return None
 
 
-async def _judged(run: Run, criterion: str) -> tuple[StepRecord, Turn]:
+async def _judged(run: Run, criterion: str) -> tuple[StepRecord, StepTransition]:
     step = Assert(expr=criterion)
-    record, turn = await do_step(run, Errand(run.journal.under_way, step, UNMET, expect=run.plan.expect_timeout))
+    record, turn = await do_step(run, StepRequest(run.journal.under_way, step, UNMET, expect=run.plan.expect_timeout))
     run.journal.trace.append(record)
     return record, turn
 
 
-def _blamed(record: StepRecord, ending: Ending | None) -> Ending | None:
+def _blamed(record: StepRecord, ending: TaskStop | None) -> TaskStop | None:
     """The page's failure instead of the criterion's, when the page was lost while it was judged.
 
     A criterion that fails on a page that was freed or opened again does not tell what it would have found.
@@ -210,7 +210,7 @@ def _held_at(record: StepRecord) -> str:
     return f"{last.t + last.seconds:.1f} s"
 
 
-async def _with_the_others(run: Run, ending: Ending, rest: list[Assert]) -> Ending:
+async def _with_the_others(run: Run, ending: TaskStop, rest: list[Assert]) -> TaskStop:
     """All criteria that do not hold belong into one report."""
     outcomes = [await attempt(run, ending.index, step, None, UNMET) for step in rest]
     others = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
@@ -226,7 +226,7 @@ async def _with_the_others(run: Run, ending: Ending, rest: list[Assert]) -> Endi
     return replace(ending, failure=replace(failure, message="; ".join([failure.message, *messages]), details=details))
 
 
-async def _unless_relaxed(run: Run, ending: Ending) -> Ending | None:
+async def _unless_relaxed(run: Run, ending: TaskStop) -> TaskStop | None:
     """`fallback_plan: relaxed_success_criteria` (specs/003 2.1): None when all of them hold."""
     for criterion in run.plan.relaxed:
         step = Assert(expr=str(criterion))
@@ -243,14 +243,16 @@ REPAIR = "repair"
 """Who wrote a memory entry."""
 
 
-async def preconditions(run: Run) -> Turn:
+async def preconditions(run: Run) -> StepTransition:
     """Look at each, once; what follows the first that does not hold."""
     if run.journal.admitted:
         return None
     run.journal.under_way = BEFORE
     for number, criterion in enumerate(run.plan.preconditions):
         cure = _Repairs(run, number)
-        record, turn = await do_step(run, Errand(BEFORE, Assert(expr=str(criterion)), "PRECONDITION_NOT_MET", cure))
+        record, turn = await do_step(
+            run, StepRequest(BEFORE, Assert(expr=str(criterion)), "PRECONDITION_NOT_MET", cure)
+        )
         run.journal.trace.append(record)
         if turn:
             return turn
@@ -266,7 +268,7 @@ class _Repairs:
         self._run = run
         self._number = number
 
-    async def __call__(self, remedy: Repair | Trust) -> str | Failure | None:  # noqa: ARG002 - a precondition has one cure
+    async def __call__(self, remedy: RepairPrecondition | Trust) -> str | Failure | None:  # noqa: ARG002 - a precondition has one cure
         repairs = [repair for repair in self._run.plan.repairs if self._number in repair.applies]
         for repair in repairs:
             if why := await self._apply(repair):
@@ -296,7 +298,7 @@ class _Repairs:
             if down := await self._down():
                 return down
             self._run.journal.begun += 1
-            record, turn = await do_step(self._run, Errand(BEFORE, step, expect=self._run.plan.expect_timeout))
+            record, turn = await do_step(self._run, StepRequest(BEFORE, step, expect=self._run.plan.expect_timeout))
             self._run.journal.trace.append(record)
             if turn:
                 return turn.failure

@@ -7,8 +7,8 @@ from urllib.parse import urldefrag
 
 from harness.criteria import parse
 from harness.criteria.syntax import PAGE_FUNCTIONS, Stable, Within, walk
-from harness.engine.attempt import ASSERTION, Progress, judge, remember, resolved
-from harness.engine.run import Checkpoint, Ending, Run, Turn
+from harness.engine.attempt import ASSERTION, StepState, judge, remember, resolved
+from harness.engine.run import Checkpoint, Run, StepTransition, TaskStop
 from harness.model.record import Sent, StepRecord, seen_writing, written_addresses
 from harness.recovery import GiveUp
 from harness.recovery.catalog import Effect
@@ -33,7 +33,7 @@ def posted(failure: Failure) -> bool:
     return failure.effect is not Effect.NONE and failure.details.get("method", "GET") not in ("GET", "HEAD")
 
 
-def collect(run: Run, progress: Progress, outcome: Outcome) -> None:
+def collect(run: Run, progress: StepState, outcome: Outcome) -> None:
     """Note what has left the pages during an attempt. Where nothing was done, it follows from the act before."""
     opening = isinstance(progress.declared, Open)
     sent = run.stage.session.take_sent()
@@ -183,17 +183,17 @@ def _until(run: Run, step: Step) -> Deadline:
     return Deadline.after(max(LEAST, min(run.limit(step), run.left)), run.ports.clock.now())
 
 
-async def settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn]:
+async def settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition]:
     """The record of a step that failed and had taken effect. What it is to remember is still to be had."""
     until = _until(run, progress.declared)
     step = await resolved(run, progress.declared, until)
     values = await remember(run, progress.index, step, until) if step.remember else {}
     if isinstance(values, Failure):
-        return progress.record(), Ending(values, progress.index, GiveUp())
+        return progress.record(), TaskStop(values, progress.index, GiveUp())
     return progress.record(done=True, remembered=values), None
 
 
-async def done_before(run: Run, progress: Progress, earlier: StepRecord) -> tuple[StepRecord, Turn] | None:
+async def done_before(run: Run, progress: StepState, earlier: StepRecord) -> tuple[StepRecord, StepTransition] | None:
     """Of a write that was done before a rewind: its record when it stands, None when it is to be done again."""
     done = await is_done(run, progress.declared, unseen=True)
     if done is None:
@@ -201,7 +201,7 @@ async def done_before(run: Run, progress: Progress, earlier: StepRecord) -> tupl
         why += ", and no channel showed what it did, so that nothing was put back" if run.journal.unshown else ""
         message = f"Whether step {progress.index} still has its effect is not known, so it was not done again: {why}"
         failure = Failure("OUTCOME_UNKNOWN", message, progress.declared.target)
-        return progress.record(), Ending(failure, progress.index, GiveUp())
+        return progress.record(), TaskStop(failure, progress.index, GiveUp())
     if not done:
         progress.repeated = True
         return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.engine.attempt import Progress
+from harness.engine.attempt import StepState
 from harness.engine.effects import doubt, posted, seen
 from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
-from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Substitute
+from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Substitute
 from harness.recovery.catalog import Family
 from harness.recovery.crash import PERMANENT, WITHIN
 from harness.recovery.failure import Failure
@@ -32,7 +32,7 @@ def unsure(failure: Failure) -> bool:
 
 
 def permitted(
-    run: Run, progress: Progress, failure: Failure, remedy: Remedy, *, known: bool, barred: str | None = None
+    run: Run, progress: StepState, failure: Failure, remedy: Remedy, *, known: bool, barred: str | None = None
 ) -> Answer:
     """The remedy, or the end in its place: no use, no time, over the budget, or it could do a `write` twice.
 
@@ -43,7 +43,7 @@ def permitted(
             undoing = None if barred else _undoing(run, progress, failure, known)
             instead = _spared(run, progress, failure) or undoing
             return instead or _unknown(progress, failure, known) or _retry(run, progress, failure, remedy)
-        case Repair():
+        case RepairPrecondition():
             return _spared(run, progress, failure) or (failure, remedy)
         case Substitute():
             return _spared(run, progress, failure) or _unknown(progress, failure, known) or (failure, remedy)
@@ -55,7 +55,7 @@ def permitted(
             return failure, remedy
 
 
-def asked_again(run: Run, progress: Progress, failure: Failure, remedy: Remedy, *, known: bool) -> tuple[str, ...]:
+def asked_again(run: Run, progress: StepState, failure: Failure, remedy: Remedy, *, known: bool) -> tuple[str, ...]:
     """The addresses that going back would ask for."""
     match remedy:
         case Rewind():
@@ -82,7 +82,7 @@ def stretched(run: Run, remedy: Rewind) -> Run:
     return replace(run, stretch=max(run.stretch, remedy.stretch))
 
 
-def _spared(run: Run, progress: Progress, failure: Failure) -> Answer | None:
+def _spared(run: Run, progress: StepState, failure: Failure) -> Answer | None:
     """`budget: max_retries` is used up."""
     allowed = run.plan.spec.budget.max_retries
     spent = run.journal.spent + progress.record().spent
@@ -93,7 +93,7 @@ def _spared(run: Run, progress: Progress, failure: Failure) -> Answer | None:
     return Failure("BUDGET_EXCEEDED", message, failure.selector, details, cause=failure.cause), GiveUp("aborted")
 
 
-def _undoing(run: Run, progress: Progress, failure: Failure, known: bool) -> Answer | None:
+def _undoing(run: Run, progress: StepState, failure: Failure, known: bool) -> Answer | None:
     """A retry that might do a thing twice, or has lost its form, goes back instead: once, where all can be put back."""
     if not _may_undo(run, failure, known):
         return None
@@ -109,7 +109,7 @@ def _may_undo(run: Run, failure: Failure, known: bool) -> bool:
     return lost and failure.family is Family.NETWORK and failure.retryable
 
 
-def _unknown(progress: Progress, failure: Failure, known: bool) -> Answer | None:
+def _unknown(progress: StepState, failure: Failure, known: bool) -> Answer | None:
     if known:
         return None
     message = f"Whether step {progress.index} took effect is not known, so it was not repeated: {failure.message}"
@@ -122,7 +122,7 @@ def _outcome_unknown(failure: Failure, message: str) -> Answer:
     return Failure("OUTCOME_UNKNOWN", message, failure.selector, details, cause=failure.cause), GiveUp()
 
 
-def _retry(run: Run, progress: Progress, failure: Failure, remedy: Retry) -> Answer:
+def _retry(run: Run, progress: StepState, failure: Failure, remedy: Retry) -> Answer:
     if failure.family is Family.BROWSER:
         return _permanent(run, progress, failure) or (failure, remedy)
     remedy = Retry(max(remedy.after, failure.retry_after or 0.0))
@@ -152,7 +152,7 @@ def _form_gone(run: Run, failure: Failure) -> bool:
     return posted(failure) and (run.stage.session.url or "").startswith("chrome-error:")
 
 
-def _rewind(run: Run, progress: Progress, failure: Failure, remedy: Rewind, known: bool, barred: str | None) -> Answer:
+def _rewind(run: Run, progress: StepState, failure: Failure, remedy: Rewind, known: bool, barred: str | None) -> Answer:
     """Once for a timeout; for a lost page or browser until the third time within five minutes."""
     if failure.family is Family.BROWSER:
         if lost := _permanent(run, progress, failure):
@@ -171,7 +171,7 @@ def _rewind(run: Run, progress: Progress, failure: Failure, remedy: Rewind, know
     return _over_writes(run, progress, failure, checkpoint, known) or (failure, remedy)
 
 
-def _permanent(run: Run, progress: Progress, failure: Failure) -> Answer | None:
+def _permanent(run: Run, progress: StepState, failure: Failure) -> Answer | None:
     """The third loss within five minutes is permanent for the task."""
     here = sum(isinstance(each.outcome, Failure) and counts(each.outcome) for each in progress.attempts)
     if counts(failure) and (permanent := for_good(run, here)):
@@ -186,7 +186,7 @@ def for_good(run: Run, here: int = 0) -> str:
     return f"; page or browser were lost {PERMANENT} times within {WITHIN / 60:g} minutes: permanent for this task"
 
 
-def _over_writes(run: Run, progress: Progress, failure: Failure, checkpoint: Checkpoint, known: bool) -> Answer | None:
+def _over_writes(run: Run, progress: StepState, failure: Failure, checkpoint: Checkpoint, known: bool) -> Answer | None:
     """Where the environment is not put back, a write must be known to have its effect or not."""
     if checkpoint.world.whole:
         return None
@@ -199,7 +199,7 @@ def _over_writes(run: Run, progress: Progress, failure: Failure, checkpoint: Che
     return None
 
 
-def _blind(run: Run, progress: Progress, checkpoint: Checkpoint) -> StepRecord | None:
+def _blind(run: Run, progress: StepState, checkpoint: Checkpoint) -> StepRecord | None:
     """A write since the checkpoint of which nobody could tell whether it still has its effect."""
     since = [record for record in run.journal.history if record.index >= checkpoint.index]
     writes = [record for record in (*since, *run.journal.set_up) if record.may_have_written]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.engine.attempt import ASSERTION, judge
-from harness.engine.run import Ending, Journal, Run
+from harness.engine.run import Run, TaskJournal, TaskStop
 from harness.model.diagnosis import aftermath, disappointments, error_report
 from harness.model.events import TaskEnded
 from harness.model.outcome import reached, shortcomings, unmet
@@ -38,7 +38,7 @@ FULL = (None, errno.ENOSPC, errno.EDQUOT)
 """What an OSError says of a disk that takes no more, or that says nothing."""
 
 
-async def close_task(played: Played) -> TaskResult:
+async def close_task(played: TaskRun) -> TaskResult:
     """The finished result; when the task failed, its directory under `errors/` is complete."""
     plan, ports, stage = played.plan, played.ports, played.run.stage if played.run else None
     if stage:
@@ -66,7 +66,7 @@ async def _last_memory(stage: Stage | None) -> None:
 
 
 async def _report(
-    plan: Plan, ports: Ports, stage: Stage | None, folder: Path, result: TaskResult, ending: Ending
+    plan: Plan, ports: Ports, stage: Stage | None, folder: Path, result: TaskResult, ending: TaskStop
 ) -> TaskResult:
     evidence, state = Evidence(folder, why=NOT_BEGUN), Snapshot()
     if stage:
@@ -185,7 +185,7 @@ async def _close(stage: Stage) -> None:
 
 
 @dataclass(slots=True)
-class Played:
+class TaskRun:
     """A task whose steps are over, and what is needed to end it."""
 
     plan: Plan
@@ -197,25 +197,25 @@ class Played:
     """Monotonic, in seconds."""
     unready: Failure | None = None
     """Why there is no such folder, so that the task cannot begin."""
-    journal: Journal = field(default_factory=Journal)
+    journal: TaskJournal = field(default_factory=TaskJournal)
     run: Run | None = None
     """None when its stage could not be opened."""
-    ending: Ending | None = None
+    ending: TaskStop | None = None
     alternative: TaskResult | None = None
 
     @property
-    def failed(self) -> Ending | None:
+    def failed(self) -> TaskStop | None:
         """The ending, unless the alternative task made up for it."""
         return None if self.alternative and self.alternative.ok else self.ending
 
 
-def judged(played: Played, score: Score | None) -> TaskResult:
+def judged(played: TaskRun, score: Score | None) -> TaskResult:
     """The result with its final state, its failure and its warnings; what is written to disk is not in it yet."""
     result = _judged(played, score)
     return replace(result, warnings=(*result.warnings, *_unlike_expected(played.plan, result)))
 
 
-def _judged(played: Played, score: Score | None) -> TaskResult:
+def _judged(played: TaskRun, score: Score | None) -> TaskResult:
     plan, journal, ending = played.plan, played.journal, played.failed
     memory = dict(played.run.stage.world.memory()) if played.run else {}
     result = TaskResult(
@@ -240,7 +240,7 @@ def _judged(played: Played, score: Score | None) -> TaskResult:
     return replace(result, final_state=ending.give_up.final_state, failure=failure, failed_index=ending.index)
 
 
-def _passed(played: Played, score: Score | None) -> FinalState:
+def _passed(played: TaskRun, score: Score | None) -> FinalState:
     """`partial_success` when something of the task was left out, replaced or relaxed (DESIGN 4.4)."""
     journal = played.journal
     skipped = any(record.skipped for record in journal.trace)
@@ -248,7 +248,7 @@ def _passed(played: Played, score: Score | None) -> FinalState:
     return "partial_success" if partial else "completed"
 
 
-def _with_alternative(ending: Ending, alternative: TaskResult | None) -> Failure:
+def _with_alternative(ending: TaskStop, alternative: TaskResult | None) -> Failure:
     if alternative is None:
         return ending.failure
     why = alternative.failure.message if alternative.failure else alternative.skipped or alternative.final_state
@@ -256,7 +256,7 @@ def _with_alternative(ending: Ending, alternative: TaskResult | None) -> Failure
     return replace(ending.failure, message=message)
 
 
-def _warnings(played: Played, score: Score | None) -> Iterator[Warning_]:
+def _warnings(played: TaskRun, score: Score | None) -> Iterator[Warning_]:
     yield from warnings(tuple(played.journal.trace))
     for index, why in played.journal.unsaved.items():
         text = f"The checkpoint before step {index} could not be taken: {why}"
@@ -294,7 +294,7 @@ def _unlike_expected(plan: Plan, result: TaskResult) -> Iterator[Warning_]:
             yield Warning_("fault_not_as_expected", text, found.step, {"fault": met.name})
 
 
-def _alternative_used(ending: Ending, alternative: TaskResult) -> Warning_:
+def _alternative_used(ending: TaskStop, alternative: TaskResult) -> Warning_:
     failure = ending.failure
     text = f"{alternative.task_id} was run in its place, for: {failure.message}"
     details = {
@@ -316,7 +316,7 @@ Looked = tuple[ScoringCheckpoint, bool, str | None]
 """A part, whether it applies, and why it does not hold (None: it does)."""
 
 
-async def scored(run: Run, ending: Ending | None) -> Score | None:
+async def scored(run: Run, ending: TaskStop | None) -> Score | None:
     """The score, looked at once when the steps are over, passed or failed; None where none is declared."""
     spec = run.plan.spec
     if not run.plan.scoring and not spec.rubrics:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from harness.model.plan import Plan
-from harness.model.ports import Json, Kept, Ports, Saved, Stage
+from harness.model.ports import Json, Ports, Saved, Stage, WorldCheckpoint
 from harness.model.record import Sent, StepRecord, TaskResult, seen_writing
 from harness.recovery import GiveUp, Rewind
 from harness.recovery.catalog import Family
@@ -20,7 +20,7 @@ from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
 # What a task may use up (DESIGN 4.4). `max_seconds` is part of the deadline, `max_retries` of the permission.
 
 
-def overspent(run: Run, *, another: bool) -> Ending | None:
+def overspent(run: Run, *, another: bool) -> TaskStop | None:
     """The ending, when `another` step would go over `max_steps`, or the requests are over `max_requests`."""
     budget, index = run.plan.spec.budget, run.journal.under_way
     most = budget.max_steps
@@ -38,8 +38,8 @@ AGENT_STEPS = 30
 """Steps of an agent whose task has no `max_steps` (issue 3, 12)."""
 
 
-def _ended(message: str, index: int) -> Ending:
-    return Ending(Failure("BUDGET_EXCEEDED", message), index, GiveUp("aborted"))
+def _ended(message: str, index: int) -> TaskStop:
+    return TaskStop(Failure("BUDGET_EXCEEDED", message), index, GiveUp("aborted"))
 
 
 # What one task has done so far; kept outside of the run, so that an interruption loses nothing.
@@ -54,11 +54,11 @@ class Checkpoint:
 
     index: int
     page: Saved | None
-    world: Kept
+    world: WorldCheckpoint
 
 
 @dataclass(slots=True)
-class Journal:
+class TaskJournal:
     """History is what counts, and a rewind slices it; the trace is append-only (DESIGN 3)."""
 
     history: list[StepRecord] = field(default_factory=list)
@@ -159,7 +159,7 @@ class Run:
     ports: Ports
     stage: Stage
     began: float
-    journal: Journal
+    journal: TaskJournal
     inside: Callable[[Plan], Awaitable[TaskResult]]
     """Runs another task in the middle of this one, in the same world."""
     stretch: float = 1.0
@@ -212,7 +212,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class TaskStop:
     """Why a task ends before its time: the failure, where it was, and how to give up."""
 
     failure: Failure
@@ -223,7 +223,7 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
-class Back:
+class RewindRequest:
     """A step failed, and the task is to go back to a checkpoint."""
 
     failure: Failure
@@ -232,7 +232,7 @@ class Back:
     remedy: Rewind
 
 
-Turn = Ending | Back | None
+StepTransition = TaskStop | RewindRequest | None
 """What follows a step; None: the next one."""
 
 

@@ -9,18 +9,18 @@ from dataclasses import replace
 from typing import Any, assert_never
 from urllib.parse import urljoin, urlsplit
 
-from harness.engine.attempt import Errand, Progress, attempt
+from harness.engine.attempt import StepRequest, StepState, attempt
 from harness.engine.effects import barred, collect, contradicted, denied, done_before, posted, settled, took_effect
 from harness.engine.remedies import NO_WAY_BACK, asked_again, nearest, permitted
-from harness.engine.run import Back, Ending, Run, Turn
+from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop
 from harness.model.events import AttemptEnded, RemedyChosen, StepEnded, StepStarted
 from harness.model.record import Attempt, StepRecord
-from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
+from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import Effect, Family, Scope
 from harness.recovery.failure import Failed, Failure, Outcome, Passed
 from harness.recovery.network import NetworkRule
-from harness.resilience.breaker import Breaker, CircuitOpen, State, Transition
-from harness.resilience.circuits import Scope as CircuitScope
+from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
+from harness.resilience.circuits import CircuitScope
 from harness.spec.references import MissingMemory, resolve
 from harness.spec.steps import Api, Download, Open, Step, Wait
 
@@ -188,21 +188,21 @@ def _waits(run: Run, breaker: Breaker) -> bool:
         return False
     if rule.wait_for_circuit is not None:
         return rule.wait_for_circuit
-    opened = next((each for each in reversed(breaker.history) if each.after is State.OPEN), None)
-    return opened is None or opened.before is State.CLOSED
+    opened = next((each for each in reversed(breaker.history) if each.after is CircuitState.OPEN), None)
+    return opened is None or opened.before is CircuitState.CLOSED
 
 
 SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 """What an `optional` step may fail with, or with its page: not policy, authentication, or a browser that is gone."""
 
 
-async def do_step(run: Run, errand: Errand) -> tuple[StepRecord, Turn]:
+async def do_step(run: Run, errand: StepRequest) -> tuple[StepRecord, StepTransition]:
     """Do a step to its end. Returns the record, and what follows it."""
     run.journal.attribute(await run.stage.session.heard())
     run.ports.emit(StepStarted(run.plan, errand.index, errand.step, run.ports.clock.wall()))
-    progress = Progress(errand, errand.step)
+    progress = StepState(errand, errand.step)
     record, turn = await _replayed(run, progress) or await _until_settled(run, progress)
-    if isinstance(turn, Ending | Back) and errand.step.optional and skippable(turn.failure):
+    if isinstance(turn, TaskStop | RewindRequest) and errand.step.optional and skippable(turn.failure):
         record, turn = progress.record(skipped=True), await go_on(run, errand.index, turn.failure)
     run.ports.emit(StepEnded(run.plan, record))
     return record, turn
@@ -214,19 +214,19 @@ def skippable(failure: Failure) -> bool:
     return (failure.family in SKIPPABLE or hung) and failure.type != "timeout_task"
 
 
-async def go_on(run: Run, index: int, failure: Failure) -> Ending | None:
+async def go_on(run: Run, index: int, failure: Failure) -> TaskStop | None:
     """After a skipped step the next one needs a page that answers."""
     lost = await _renewed(run, failure) if failure.tainted else None
-    return Ending(lost, index, GiveUp()) if lost else None
+    return TaskStop(lost, index, GiveUp()) if lost else None
 
 
-async def _replayed(run: Run, progress: Progress) -> tuple[StepRecord, Turn] | None:
+async def _replayed(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition] | None:
     """A write that was done before a rewind, and still stands."""
     earlier = run.journal.done_before(progress.index, progress.declared, by_agent=run.plan.agent is not None)
     return await done_before(run, progress, earlier) if earlier else None
 
 
-async def _until_settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn]:
+async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransition]:
     remedy: Remedy | None = None
     while True:
         outcome = await _try(run, progress, remedy)
@@ -242,9 +242,9 @@ async def _until_settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn
         failure, remedy = await _answer(run, progress, outcome, known=took is not None)
         match remedy:
             case GiveUp():
-                return progress.record(), Ending(_as_declared(progress, failure), progress.index, remedy)
+                return progress.record(), TaskStop(_as_declared(progress, failure), progress.index, remedy)
             case Skip(what="task"):
-                return progress.record(), Ending(failure, progress.index, GiveUp("aborted"), skipped=True)
+                return progress.record(), TaskStop(failure, progress.index, GiveUp("aborted"), skipped=True)
             case Skip():
                 return progress.record(skipped=True), await go_on(run, progress.index, failure)
             case Rewind():
@@ -252,7 +252,7 @@ async def _until_settled(run: Run, progress: Progress) -> tuple[StepRecord, Turn
         progress.repeated = progress.repeated or denied(progress.declared, outcome, took, progress.sent)
 
 
-async def lost(run: Run, progress: Progress, failure: Failure) -> tuple[StepRecord, Turn]:
+async def lost(run: Run, progress: StepState, failure: Failure) -> tuple[StepRecord, StepTransition]:
     """A page or browser that was lost while nobody acted, as the agent looked at it; no turn: look again."""
     progress.attempts.append(Attempt(progress.current, run.t, 0.0, run.ports.clock.wall(), _attributed(run, failure)))
     failure, remedy = await _answer(run, progress, failure, known=True)
@@ -260,12 +260,12 @@ async def lost(run: Run, progress: Progress, failure: Failure) -> tuple[StepReco
         case Rewind():
             return progress.record(), _back(run, progress, failure, remedy)
         case GiveUp():
-            return progress.record(), Ending(failure, progress.index, remedy)
+            return progress.record(), TaskStop(failure, progress.index, remedy)
         case _:
             return progress.record(), None
 
 
-def _as_declared(progress: Progress, failure: Failure) -> Failure:
+def _as_declared(progress: StepState, failure: Failure) -> Failure:
     """A failure of the last fallback as one of the step's own selector, which the file names."""
     own, last = progress.attempts[0].outcome, progress.attempts[-1].remedy
     if not (isinstance(last, Substitute) and isinstance(own, Failure)) or failure.code != own.code:
@@ -276,13 +276,13 @@ def _as_declared(progress: Progress, failure: Failure) -> Failure:
     return replace(failure, message=message + ", ".join(tried), selector=own.selector, details=details)
 
 
-def _back(run: Run, progress: Progress, failure: Failure, remedy: Rewind) -> Turn:
+def _back(run: Run, progress: StepState, failure: Failure, remedy: Rewind) -> StepTransition:
     checkpoint = nearest(run, progress.index, remedy)
     assert checkpoint is not None  # else it would not have been permitted
-    return Back(failure, progress.index, checkpoint, remedy)
+    return RewindRequest(failure, progress.index, checkpoint, remedy)
 
 
-async def _try(run: Run, progress: Progress, remedy: Remedy | None) -> Outcome:
+async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     started, t = run.ports.clock.wall(), run.t
     errand, step = progress.errand, progress.current
     code, expect = errand.code, errand.expect
@@ -311,7 +311,7 @@ def _as_done(run: Run, step: Step) -> Step:
         return step
 
 
-async def _answer(run: Run, progress: Progress, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
+async def _answer(run: Run, progress: StepState, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
     """The next remedy; one that leads to another attempt is made ready: waited for, its page fresh."""
     if _ailment(failure) not in progress.cures:
         progress.cures[_ailment(failure)] = run.plan.rulebook.remedies(failure, run.ports.random)
@@ -324,7 +324,7 @@ async def _answer(run: Run, progress: Progress, failure: Failure, *, known: bool
             progress.current = _again(progress, failure)
         case Substitute(selector=selector):
             progress.current = progress.declared.model_copy(update={"selector": selector})
-        case Repair() | Trust():
+        case RepairPrecondition() | Trust():
             if why := await _cured(progress, remedy):
                 return await _uncured(run, progress, failure, remedy, why)
         case Rewind() | Skip() | GiveUp():
@@ -343,7 +343,7 @@ async def _renewed(run: Run, failure: Failure) -> Failure | None:
     return await session.renew(failure, run.left, await barred(run, earlier))
 
 
-async def _next(run: Run, progress: Progress, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
+async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
     """The next remedy that may be applied here. Where the task cannot go back, the rule may know something else."""
     while True:
         remedy = next(progress.cures[_ailment(failure)], GiveUp())
@@ -365,22 +365,22 @@ def _ailment(failure: Failure) -> Hashable:
     return failure.code, bool(failure.details.keys() & {"innocent", "shared"})
 
 
-async def _cured(progress: Progress, remedy: Repair | Trust) -> str | Failure | None:
+async def _cured(progress: StepState, remedy: RepairPrecondition | Trust) -> str | Failure | None:
     cure = progress.errand.cure
     return await cure(remedy) if cure else "there is nothing that could set it right"
 
 
 async def _uncured(
-    run: Run, progress: Progress, failure: Failure, remedy: Repair | Trust, why: str | Failure
+    run: Run, progress: StepState, failure: Failure, remedy: RepairPrecondition | Trust, why: str | Failure
 ) -> tuple[Failure, Remedy]:
     """The end; but where page or browser were lost meanwhile, that is for its own rule to answer."""
     if isinstance(why, Failure):
         return await _answer(run, progress, why, known=True)
     failure = replace(failure, message=f"{failure.message}; {why}")
-    return failure, GiveUp("aborted" if isinstance(remedy, Repair) else "failed")
+    return failure, GiveUp("aborted" if isinstance(remedy, RepairPrecondition) else "failed")
 
 
-def _again(progress: Progress, failure: Failure) -> Step:
+def _again(progress: StepState, failure: Failure) -> Step:
     """What a retry does. A click that was performed is not repeated: the GET it started is (DESIGN 4.2)."""
     step, url = progress.declared, failure.details.get("url")
     if "remember" in failure.details:  # the act itself was done

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from harness.engine.agent import looking, proposed, stuck
-from harness.engine.attempt import Errand, Progress
+from harness.engine.attempt import StepRequest, StepState
 from harness.engine.checkpoints import at_the_start, checkpoint, rewind
 from harness.engine.conditions import consistent, preconditions, success
 from harness.engine.remedies import unsure
-from harness.engine.result import Played, close_task
-from harness.engine.run import Back, Ending, Run, Turn, overspent
+from harness.engine.result import TaskRun, close_task
+from harness.engine.run import RewindRequest, Run, StepTransition, TaskStop, overspent
 from harness.engine.step import do_step, go_on, lost, skippable
 from harness.model.events import TaskStarted
 from harness.model.outcome import shortcomings
@@ -38,7 +38,7 @@ Inside = Callable[[Plan], Awaitable[TaskResult]]
 async def run_task(plan: Plan, ports: Ports) -> TaskResult:
     """Run a task to its end. Cancellation ends it as `aborted`, with its report; the result says so."""
     folder, unready = _scratch(plan, ports)
-    played = Played(plan, ports, folder, ports.clock.wall(), ports.clock.now(), unready)
+    played = TaskRun(plan, ports, folder, ports.clock.wall(), ports.clock.now(), unready)
     ports.emit(TaskStarted(plan, played.started))
     inside = partial(_inside, played)
     played.run, played.ending = await _play(played, inside)
@@ -69,7 +69,7 @@ async def _undisturbed(closing: Coroutine[Any, Any, TaskResult]) -> TaskResult:
     return task.result()
 
 
-async def _play(played: Played, inside: Inside) -> tuple[Run | None, Ending | None]:
+async def _play(played: TaskRun, inside: Inside) -> tuple[Run | None, TaskStop | None]:
     """The run, if its stage could be opened, and why the task ended early, if it did."""
     plan, ports, journal = played.plan, played.ports, played.journal
     run: Run | None = None
@@ -81,20 +81,20 @@ async def _play(played: Played, inside: Inside) -> tuple[Run | None, Ending | No
     except Failed as failed:
         give_up = next(plan.rulebook.remedies(failed.failure, ports.random), GiveUp())
         ended = give_up if isinstance(give_up, GiveUp) else GiveUp()
-        return run, Ending(failed.failure, journal.under_way, ended)
+        return run, TaskStop(failed.failure, journal.under_way, ended)
     except LeftOut as left:
         why = Failure("PRECONDITION_NOT_MET", str(left))
-        return run, Ending(why, journal.under_way, GiveUp("aborted"), skipped=True)
+        return run, TaskStop(why, journal.under_way, GiveUp("aborted"), skipped=True)
     except asyncio.CancelledError:
         if task := asyncio.current_task():
             task.uncancel()
-        return run, Ending(Failure("INTERRUPTED", "The run was interrupted"), journal.under_way, GiveUp("aborted"))
+        return run, TaskStop(Failure("INTERRUPTED", "The run was interrupted"), journal.under_way, GiveUp("aborted"))
     except Exception as error:  # noqa: BLE001 - a defect of ours must not take the other tasks along
         failure = Failure("INTERNAL_ERROR", f"{type(error).__name__}: {error}", cause=error)
-        return run, Ending(failure, journal.under_way, GiveUp())
+        return run, TaskStop(failure, journal.under_way, GiveUp())
 
 
-async def _opened(played: Played) -> Stage:
+async def _opened(played: TaskRun) -> Stage:
     """The stage, inside the task's own limit. Raises Failed."""
     plan = played.plan
     if played.unready is not None:
@@ -107,19 +107,19 @@ async def _opened(played: Played) -> Stage:
         raise Failed(Failure("TASK_TIMEOUT", message, cause=error)) from error
 
 
-async def _perform(run: Run) -> Ending | None:
+async def _perform(run: Run) -> TaskStop | None:
     """From the first precondition to the last criterion; back to a checkpoint as often as the rules allow."""
     run.journal.start = at_the_start(run)
     while True:
         turn = await _onward(run)
-        if not isinstance(turn, Back):
+        if not isinstance(turn, RewindRequest):
             return turn or _missing_at_the_end(run)
         run, ending = await rewind(run, turn)
         if ending:
             return ending
 
 
-async def _onward(run: Run) -> Turn:
+async def _onward(run: Run) -> StepTransition:
     """What is still to be done, from where the history stands."""
     return (
         await preconditions(run)
@@ -129,12 +129,12 @@ async def _onward(run: Run) -> Turn:
     )
 
 
-async def _steps(run: Run) -> Turn:
+async def _steps(run: Run) -> StepTransition:
     journal = run.journal
     while True:
         index = journal.under_way = len(journal.history)
         step = await _proposed(run, index)
-        if isinstance(step, Ending | Back):
+        if isinstance(step, TaskStop | RewindRequest):
             return step
         if ending := overspent(run, another=step is not None):
             return ending
@@ -145,7 +145,7 @@ async def _steps(run: Run) -> Turn:
             return turn
 
 
-async def _proposed(run: Run, index: int) -> Step | Ending | Back | None:
+async def _proposed(run: Run, index: int) -> Step | TaskStop | RewindRequest | None:
     """The next step; the agent looks again when the page that it looked at was lost and could be had again."""
     while True:
         try:
@@ -153,36 +153,36 @@ async def _proposed(run: Run, index: int) -> Step | Ending | Back | None:
         except Failed as failed:
             if failed.failure.family is not Family.BROWSER:
                 raise
-            progress = Progress(Errand(index, looking()), looking())
+            progress = StepState(StepRequest(index, looking()), looking())
             record, turn = await lost(run, progress, failed.failure)
             run.journal.trace.append(record)
             if turn:
                 return turn
 
 
-async def _one(run: Run, index: int, step: Step) -> Turn:
+async def _one(run: Run, index: int, step: Step) -> StepTransition:
     journal = run.journal
     await run.stage.injector.before_step(index, step)
     journal.begun += 1
-    record, turn = await do_step(run, Errand(index, step, expect=run.plan.expect_timeout))
+    record, turn = await do_step(run, StepRequest(index, step, expect=run.plan.expect_timeout))
     journal.history.append(record)
     journal.trace.append(record)
-    if isinstance(turn, Ending) and run.plan.agent is not None:
+    if isinstance(turn, TaskStop) and run.plan.agent is not None:
         turn = await _agent_goes_on(run, turn)
     return turn or await consistent(run, index, step)
 
 
-async def _agent_goes_on(run: Run, ending: Ending) -> Ending | None:
+async def _agent_goes_on(run: Run, ending: TaskStop) -> TaskStop | None:
     """A step that failed is for the agent to see, and to do otherwise; not for ever the same."""
     if ending.skipped or not (skippable(ending.failure) or ending.failure.code in MENDABLE):
         return ending
     if stuck(run.journal.history):
         message = f"The agent proposed the same failing step three times: {ending.failure.message}"
-        return Ending(Failure("AGENT_STUCK", message, ending.failure.selector), ending.index, GiveUp())
+        return TaskStop(Failure("AGENT_STUCK", message, ending.failure.selector), ending.index, GiveUp())
     return await go_on(run, ending.index, ending.failure)
 
 
-def _missing_at_the_end(run: Run) -> Ending | None:
+def _missing_at_the_end(run: Run) -> TaskStop | None:
     """Under `--taskspec-strict` what is missing at the end is a failure (DESIGN 4.1)."""
     if not run.plan.strict:
         return None
@@ -190,10 +190,10 @@ def _missing_at_the_end(run: Run) -> Ending | None:
     texts = [warning.message for warning in shortcomings(run.plan.spec, world.memory(), session.files)]
     if not texts:
         return None
-    return Ending(Failure("INCOMPLETE", "; ".join(texts)), run.journal.under_way, GiveUp())
+    return TaskStop(Failure("INCOMPLETE", "; ".join(texts)), run.journal.under_way, GiveUp())
 
 
-def _alone(plan: Plan, ending: Ending | None) -> Ending | None:
+def _alone(plan: Plan, ending: TaskStop | None) -> TaskStop | None:
     """The ending; with the reason, when it forbids the alternative task."""
     if ending is None or plan.alternative is None or not unsure(ending.failure):
         return ending
@@ -201,7 +201,7 @@ def _alone(plan: Plan, ending: Ending | None) -> Ending | None:
     return replace(ending, failure=replace(ending.failure, message=f"{ending.failure.message}; {why}"))
 
 
-async def _alternative(plan: Plan, ending: Ending | None, inside: Inside) -> TaskResult | None:
+async def _alternative(plan: Plan, ending: TaskStop | None, inside: Inside) -> TaskResult | None:
     """`fallback_plan: alternative_task_id`: for a task that failed, not for one that was to be aborted."""
     if ending is None or plan.alternative is None or ending.give_up.final_state == "aborted":
         return None
@@ -215,7 +215,7 @@ async def _alternative(plan: Plan, ending: Ending | None, inside: Inside) -> Tas
         return None
 
 
-async def _inside(played: Played, other: Plan) -> TaskResult:
+async def _inside(played: TaskRun, other: Plan) -> TaskResult:
     """Run another task in the world of this one, whose clock runs on; it tells the sinks nothing."""
     plan, ports = played.plan, played.ports
     start = plan.start and plan.start + timedelta(seconds=ports.clock.now() - played.began)

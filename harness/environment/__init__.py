@@ -1,10 +1,10 @@
 """The sites under test: find or start them, wait for their health, stop what was started (DESIGN 4.10)."""
 
 from harness.environment.channels import Channels
-from harness.environment.memory import Entry, MemoryStore
-from harness.environment.reset import Reset
+from harness.environment.memory import MemoryEntry, MemoryStore
+from harness.environment.reset import StateReset
 from harness.environment.services import Services
 from harness.environment.slots import Slot, Slots
 from harness.environment.world import TaskWorld
 
-__all__ = ["Channels", "Entry", "MemoryStore", "Reset", "Services", "Slot", "Slots", "TaskWorld"]
+__all__ = ["Channels", "MemoryEntry", "MemoryStore", "Services", "Slot", "Slots", "StateReset", "TaskWorld"]

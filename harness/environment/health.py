@@ -40,7 +40,7 @@ WAITS = (Health.SILENT, Health.STARTING)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HealthAnswer:
     """`problem` says in words what is wrong with the answer."""
 
     health: Health
@@ -50,7 +50,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class HealthEndpoint:
     """Where a service is asked, and what it must say. Raises ValueError for a URL that is not on its hosts."""
 
     url: httpx2.URL
@@ -59,7 +59,7 @@ class Endpoint:
     identity: Mapping[str, str]
 
     @classmethod
-    def of(cls, name: str, settings: ServiceSettings, ports: Mapping[str, int]) -> Endpoint:
+    def of(cls, name: str, settings: ServiceSettings, ports: Mapping[str, int]) -> HealthEndpoint:
         """`ports`: host name, in lower case -> port."""
         parts = urlsplit(settings.health)
         host = parts.hostname or ""
@@ -77,45 +77,49 @@ def client() -> httpx2.AsyncClient:
     return httpx2.AsyncClient(verify=False, trust_env=False, limits=limits, timeout=None)
 
 
-async def probe(http: httpx2.AsyncClient, endpoint: Endpoint, within: float = PROBE_TIMEOUT) -> Answer:
+async def probe(http: httpx2.AsyncClient, endpoint: HealthEndpoint, within: float = PROBE_TIMEOUT) -> HealthAnswer:
     """Ask once, for at most `within` seconds. Never raises."""
     try:
         async with asyncio.timeout(within):
             return await _ask(http, endpoint)
     except httpx2.ConnectError:
-        return Answer(Health.ABSENT, "nothing listens")
+        return HealthAnswer(Health.ABSENT, "nothing listens")
     except (TimeoutError, httpx2.TimeoutException):
-        return Answer(Health.SILENT, f"no answer within {within * 1000:.0f} ms")
+        return HealthAnswer(Health.SILENT, f"no answer within {within * 1000:.0f} ms")
     except httpx2.HTTPError as error:
         why = str(error) or "it breaks the connection off"
-        return Answer(Health.OTHER, f"it does not answer in HTTP: {why}", ending=True)
+        return HealthAnswer(Health.OTHER, f"it does not answer in HTTP: {why}", ending=True)
 
 
-async def _ask(http: httpx2.AsyncClient, endpoint: Endpoint) -> Answer:
+async def _ask(http: httpx2.AsyncClient, endpoint: HealthEndpoint) -> HealthAnswer:
     body = bytearray()
     async with http.stream("GET", endpoint.url, headers={"Host": endpoint.host_header}) as response:
         if response.status_code == httpx2.codes.SERVICE_UNAVAILABLE:
-            return Answer(Health.STARTING, "it answers 503")
+            return HealthAnswer(Health.STARTING, "it answers 503")
         if response.status_code != httpx2.codes.OK:
-            return Answer(Health.OTHER, f"it answers {response.status_code}")
+            return HealthAnswer(Health.OTHER, f"it answers {response.status_code}")
         async for chunk in response.aiter_bytes():
             body += chunk
             if len(body) > MAX_ANSWER:
-                return Answer(Health.OTHER, "its health answer does not end")
+                return HealthAnswer(Health.OTHER, "its health answer does not end")
     return _identify(bytes(body), endpoint.identity)
 
 
-def _identify(body: bytes, identity: Mapping[str, str]) -> Answer:
+def _identify(body: bytes, identity: Mapping[str, str]) -> HealthAnswer:
     if not identity:
-        return Answer(Health.HEALTHY)
+        return HealthAnswer(Health.HEALTHY)
     try:
         document: Any = json.loads(body)
     except (ValueError, RecursionError):  # the second of one that is nested without end
-        return Answer(Health.OTHER, "its health answer is not JSON")
+        return HealthAnswer(Health.OTHER, "its health answer is not JSON")
     said = document if isinstance(document, dict) else {}
     wrong = [
         f"{key} is {said.get(key)!r} instead of {wanted!r}"
         for key, wanted in identity.items()
         if str(said.get(key, "")) != wanted
     ]
-    return Answer(Health.OTHER, f"in its health answer {', '.join(wrong)}") if wrong else Answer(Health.HEALTHY)
+    return (
+        HealthAnswer(Health.OTHER, f"in its health answer {', '.join(wrong)}")
+        if wrong
+        else HealthAnswer(Health.HEALTHY)
+    )

@@ -28,7 +28,7 @@ _GET: Final = "SELECT key, value, ts, source, confidence FROM memory WHERE world
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class MemoryEntry:
     """One MemoryKV entry (DESIGN 4.9). `ts` is ISO 8601, UTC, in whole seconds."""
 
     key: str
@@ -38,7 +38,7 @@ class Entry:
     confidence: float = 1.0
 
     @classmethod
-    def at(cls, key: str, value: Any, moment: datetime, source: str) -> Entry:
+    def at(cls, key: str, value: Any, moment: datetime, source: str) -> MemoryEntry:
         return cls(key, value, timestamp(moment), source)
 
     def as_json(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def _encode(value: Any) -> str:
     return json.dumps(json.loads(json.dumps(value), parse_constant=lambda _: None))
 
 
-def _row(world: str, entry: Entry) -> tuple[str, str, str, str, str, float]:
+def _row(world: str, entry: MemoryEntry) -> tuple[str, str, str, str, str, float]:
     return world, entry.key, _encode(entry.value), entry.ts, entry.source, entry.confidence
 
 
@@ -73,13 +73,13 @@ class MemoryStore:
         self._db.execute("PRAGMA synchronous = OFF")
         self._db.execute(_SCHEMA)
 
-    def put(self, world: str, entry: Entry) -> None:
+    def put(self, world: str, entry: MemoryEntry) -> None:
         """Write an entry, in place of the one with its key. Raises TypeError for what is not JSON."""
         row = _row(world, entry)
         with self._lock:
             self._db.execute(_PUT, row)
 
-    def replace(self, world: str, entries: Iterable[Entry]) -> None:
+    def replace(self, world: str, entries: Iterable[MemoryEntry]) -> None:
         """The world has these entries and no others; all or nothing. Raises TypeError for what is not JSON."""
         rows = [_row(world, entry) for entry in entries]
         with self._lock, self._db:
@@ -87,11 +87,11 @@ class MemoryStore:
             self._db.execute("DELETE FROM memory WHERE world = ?", (world,))
             self._db.executemany(_PUT, rows)
 
-    def entries(self, world: str) -> dict[str, Entry]:
+    def entries(self, world: str) -> dict[str, MemoryEntry]:
         """Key -> entry, in the order of their first writing."""
         with self._lock:
             rows = self._db.execute(_GET, (world,)).fetchall()
-        return {key: Entry(key, json.loads(value), *rest) for key, value, *rest in rows}
+        return {key: MemoryEntry(key, json.loads(value), *rest) for key, value, *rest in rows}
 
     def forget(self, world: str, key: str) -> None:
         """Remove one entry."""

@@ -110,7 +110,7 @@ def _prefix(pid: int) -> str:
 # What a service is to those who rely on it (specs/000 ServerState, specs/002 status), as a table.
 
 
-class State(StrEnum):
+class ServiceState(StrEnum):
     """Of one service, as this process sees it."""
 
     DOWN = "down"
@@ -129,31 +129,47 @@ class State(StrEnum):
     """It was ended by order."""
 
 
-WAYS: Mapping[State, frozenset[State]] = {
-    State.DOWN: frozenset({State.BOOTING, State.UP, State.PERMANENTLY_FAILED}),
-    State.BOOTING: frozenset({State.UP, State.DOWN, State.STOPPED}),
-    State.UP: frozenset({State.UNHEALTHY, State.RESTARTING, State.PERMANENTLY_FAILED, State.DOWN, State.STOPPED}),
-    State.UNHEALTHY: frozenset({State.UP, State.RESTARTING, State.PERMANENTLY_FAILED, State.DOWN, State.STOPPED}),
-    State.RESTARTING: frozenset({State.UP, State.PERMANENTLY_FAILED, State.STOPPED}),
-    State.PERMANENTLY_FAILED: frozenset({State.BOOTING, State.UP}),
-    State.STOPPED: frozenset({State.BOOTING, State.UP}),
+WAYS: Mapping[ServiceState, frozenset[ServiceState]] = {
+    ServiceState.DOWN: frozenset({ServiceState.BOOTING, ServiceState.UP, ServiceState.PERMANENTLY_FAILED}),
+    ServiceState.BOOTING: frozenset({ServiceState.UP, ServiceState.DOWN, ServiceState.STOPPED}),
+    ServiceState.UP: frozenset(
+        {
+            ServiceState.UNHEALTHY,
+            ServiceState.RESTARTING,
+            ServiceState.PERMANENTLY_FAILED,
+            ServiceState.DOWN,
+            ServiceState.STOPPED,
+        }
+    ),
+    ServiceState.UNHEALTHY: frozenset(
+        {
+            ServiceState.UP,
+            ServiceState.RESTARTING,
+            ServiceState.PERMANENTLY_FAILED,
+            ServiceState.DOWN,
+            ServiceState.STOPPED,
+        }
+    ),
+    ServiceState.RESTARTING: frozenset({ServiceState.UP, ServiceState.PERMANENTLY_FAILED, ServiceState.STOPPED}),
+    ServiceState.PERMANENTLY_FAILED: frozenset({ServiceState.BOOTING, ServiceState.UP}),
+    ServiceState.STOPPED: frozenset({ServiceState.BOOTING, ServiceState.UP}),
 }
 """State -> what it can become. What became something else all the same is told as an InvariantBroken."""
 
 
 def is_back(event: ServiceChanged) -> bool:
     """Whether it was gone, and answers now."""
-    return event.after == State.UP and event.before != State.UNHEALTHY
+    return event.after == ServiceState.UP and event.before != ServiceState.UNHEALTHY
 
 
 @dataclass(slots=True)
-class Status:
+class ServicePhase:
     """Where a service is in the table; every change is emitted, with its reason in a word (`crash_1`, `health_ok`)."""
 
     service: str
     clock: Clock
     emit: Emit
-    state: State = State.DOWN
+    state: ServiceState = ServiceState.DOWN
     reason: str = ""
     restarts: int = 0
     """How often it was started again after it had been up."""
@@ -162,7 +178,7 @@ class Status:
     def __post_init__(self) -> None:
         self.since = self.clock.wall()
 
-    def become(self, state: State, reason: str) -> None:
+    def become(self, state: ServiceState, reason: str) -> None:
         """Change, unless it is that already. What the table does not know happens all the same, and is told."""
         before = self.state
         if state is before:
@@ -170,7 +186,7 @@ class Status:
         if state not in WAYS[before]:
             snapshot = {"service": self.service, "before": before, "after": state, "reason": reason}
             self.emit(InvariantBroken("service: no way from one state to the other", snapshot))
-        self.restarts += before is State.RESTARTING and state is State.UP
+        self.restarts += before is ServiceState.RESTARTING and state is ServiceState.UP
         self.state, self.reason = state, reason
         self.since = self.clock.wall()
         self.emit(ServiceChanged(self.service, before, state, reason))
@@ -183,7 +199,7 @@ class Held:
     owner: Identity
     program: Identity | None
     """The watchdog of what runs."""
-    state: State
+    state: ServiceState
     since: str
     """ISO 8601, since when it is in this state."""
     restarts: int
@@ -299,7 +315,7 @@ def _read(told: dict[str, Any]) -> Held:
     return Held(
         owner=Identity(*told["owner"]),
         program=Identity(*program) if program else None,
-        state=State(told["state"]),
+        state=ServiceState(told["state"]),
         since=str(told["since"]),
         restarts=int(told["restarts"]),
         persisted=bool(told["persisted"]),

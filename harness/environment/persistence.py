@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.environment.ownership import LOGS, Held, Ownership, State, log_file, owned, owner_file
+from harness.environment.ownership import LOGS, Held, Ownership, ServiceState, log_file, owned, owner_file
 from harness.environment.process import GRACE, KILLED_WITHIN, POLL, Identity
 from harness.environment.services import Services
 from harness.model.settings import SettingsError, load_settings
@@ -94,7 +94,7 @@ WITHDRAWN_WITHIN = GRACE + 2.0
 """Seconds that a watchdog takes when its keeper was killed."""
 
 
-class Keeping:
+class StartingDaemon:
     """A keeper that is starting."""
 
     def __init__(self, name: str, root: Path, logs: Path) -> None:
@@ -131,7 +131,7 @@ class Keeping:
 
 
 @dataclass(frozen=True, slots=True)
-class Persisted:
+class PersistedServices:
     """What is written of a service that was to be kept. A run's own services are none of these."""
 
     name: str
@@ -146,7 +146,7 @@ class Persisted:
     async def up(self, within: float) -> None:
         """Wait until its keeper has it up. Raises ValueError when that has given up, has ended, or takes longer."""
         deadline = Deadline.after(within, self.clock.now())
-        while (held := self.keeper()) and held.state is not State.UP:
+        while (held := self.keeper()) and held.state is not ServiceState.UP:
             if held.failure:
                 raise ValueError(held.failure.message)
             if not deadline.allows(POLL, self.clock.now()):
@@ -199,7 +199,7 @@ class Persisted:
 
 def forgotten(logs: Path, known: Container[str], clock: Clock) -> dict[str, Held]:
     """What living keepers say of services that the settings do not know (any more), by name."""
-    kept = {name: Persisted(name, logs, clock).keeper() for name in owned(logs) if name not in known}
+    kept = {name: PersistedServices(name, logs, clock).keeper() for name in owned(logs) if name not in known}
     return {name: held for name, held in kept.items() if held}
 
 

@@ -29,7 +29,7 @@ ADVICE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
+class StateReset:
     """What resets the state of one slot. `timeout` is seconds for all of it."""
 
     target: tuple[str, ...] | str | None

@@ -16,14 +16,14 @@ from typing import Literal, NoReturn, TextIO
 
 import httpx2
 
-from harness.environment.health import PROBE_TIMEOUT, WAITS, Answer, Endpoint, Health, probe
+from harness.environment.health import PROBE_TIMEOUT, WAITS, Health, HealthAnswer, HealthEndpoint, probe
 from harness.environment.ownership import (
     WAYS,
     Held,
     Ownership,
     RunFolder,
-    State,
-    Status,
+    ServicePhase,
+    ServiceState,
     kept_folder,
     lock_file,
     log_file,
@@ -60,7 +60,7 @@ class Diagnosis:
         details = {"service": self.name, "hosts": dict(self.hosts), **({"intended": True} if intended else {})}
         return Failure("SERVICE_DOWN", f"service `{self.name}` {what}", details=details)
 
-    def occupied(self, answer: Answer) -> Occupied:
+    def occupied(self, answer: HealthAnswer) -> Occupied:
         """Of a port that somebody has whom this run may not use; `answer` is what that says on it."""
         says = answer.problem or "it answers as this service, and this project does not keep it"
         name = self.name.partition("[")[0]
@@ -71,7 +71,7 @@ class Diagnosis:
         )
         return Occupied(replace(failure, advice=advice))
 
-    def unready(self, child: Child, what: str, code: int | None, answer: Answer) -> Failure:
+    def unready(self, child: Child, what: str, code: int | None, answer: HealthAnswer) -> Failure:
         """Its process is over, or was ended, before it answered as itself."""
         problem = f" ({answer.problem})" if answer.health in (Health.OTHER, *WAITS) else ""
         failure = self.ended(child, what, code, f"{problem}{self._taken_ports()}")
@@ -104,7 +104,7 @@ LOCKED = 60.0
 """Seconds that another process may take to start it: some milliseconds, and as long as its template takes to copy."""
 
 
-class Turn:
+class StartAttempt:
     """Of one start of one service."""
 
     def __init__(self, owner: Callable[[], Held | None], lock: Path, diagnosis: Diagnosis, clock: Clock) -> None:
@@ -113,7 +113,7 @@ class Turn:
         self._diagnosis, self._clock = diagnosis, clock
         self._forsaken: Identity | None = None
 
-    async def came_back(self, ask: Callable[[], Awaitable[Answer]], within: float) -> bool:
+    async def came_back(self, ask: Callable[[], Awaitable[HealthAnswer]], within: float) -> bool:
         """Whether what another process keeps came back; False when there is none. Raises what the parent says."""
         deadline = Deadline.after(within, self._clock.now())
         while held := self._owner():
@@ -226,7 +226,7 @@ class Service:
         if settings.command is not None and not settings.command:
             raise ValueError(f"service `{name}`: its command is empty")
         self.name = name
-        self.status = Status(name, clock, emit)
+        self.status = ServicePhase(name, clock, emit)
         self._settings, self._home, self._clock, self._taken = settings, home, clock, taken
         self._log = log_file(home.logs, name)
         self._ownership = home.ownership(name)
@@ -239,7 +239,7 @@ class Service:
     def _use(self, ports: Mapping[str, int]) -> None:
         self.hosts: Mapping[str, int] = dict(ports)
         """Host name, in lower case -> port."""
-        self._endpoint = Endpoint.of(self.name, self._settings, ports)
+        self._endpoint = HealthEndpoint.of(self.name, self._settings, ports)
         self.diagnosis = Diagnosis(self.name, self.hosts, self.port, self._log)
 
     @property
@@ -304,14 +304,14 @@ class Service:
             return f"{self.name}: started, pid {self._child.pid} ({ports})"
         return f"{self.name}: {'reused' if self._reused else 'not started'} ({ports})"
 
-    def become(self, state: State, reason: str, failure: Failure | None = None) -> None:
+    def become(self, state: ServiceState, reason: str, failure: Failure | None = None) -> None:
         """Change its state; who relies on this process is told, of `failure` too, for which it has given up."""
         self.status.become(state, reason)
         if self._child is not None or self._ownership.mine:
             facts = {"state": state, "since": self.status.since.isoformat(), "restarts": self.status.restarts}
             self._ownership.tell(facts, self.watchdog, self.hosts, failure)
 
-    async def ask(self, http: httpx2.AsyncClient, within: float = PROBE_TIMEOUT) -> Answer:
+    async def ask(self, http: httpx2.AsyncClient, within: float = PROBE_TIMEOUT) -> HealthAnswer:
         """Its health, now."""
         return await probe(http, self._endpoint, within)
 
@@ -325,8 +325,8 @@ class Service:
             try:
                 await self._find_or_start(http)
             except Failed:
-                if self.status.state is State.BOOTING:
-                    self.status.become(State.DOWN, "start_failed")
+                if self.status.state is ServiceState.BOOTING:
+                    self.status.become(ServiceState.DOWN, "start_failed")
                     self._ownership.withdraw()
                 if not left or not await self._choose_again():
                     raise
@@ -351,7 +351,7 @@ class Service:
             await self._answers_elsewhere(http)
         else:
             await self._started_or_kept(http, owner)
-        self.become(State.UP, "already_running" if self._reused else "health_ok")
+        self.become(ServiceState.UP, "already_running" if self._reused else "health_ok")
 
     async def _started_or_kept(self, http: httpx2.AsyncClient, owner: Held | None) -> None:
         answer = await self._outwait(http)
@@ -390,12 +390,12 @@ class Service:
         return held
 
     def _gone(self) -> None:
-        if self.status.state in (State.UP, State.UNHEALTHY):
-            self.become(State.DOWN, "gone")
+        if self.status.state in (ServiceState.UP, ServiceState.UNHEALTHY):
+            self.become(ServiceState.DOWN, "gone")
 
     async def _returns(self, http: httpx2.AsyncClient) -> bool:
         """Whether another process has it back; else it is started here. Raises Failed when that cannot be."""
-        turn = Turn(self._adopt, self._home.lock(self.name), self.diagnosis, self._clock)
+        turn = StartAttempt(self._adopt, self._home.lock(self.name), self.diagnosis, self._clock)
         while not await turn.came_back(lambda: self.ask(http), 2 * self._settings.ready_timeout):
             await self._sweep()
             if await turn.take(self._spawn):
@@ -404,11 +404,11 @@ class Service:
 
     async def stop(self) -> None:
         """End what was started here; what was reused stays."""
-        runs = self._child is not None or self.status.state is State.RESTARTING
+        runs = self._child is not None or self.status.state is ServiceState.RESTARTING
         await self._sweep()
-        if runs and State.STOPPED in WAYS[self.status.state]:
-            self.status.become(State.STOPPED, "stop_ordered")
-        if not (self._ownership.persisted and self.status.state is State.PERMANENTLY_FAILED):
+        if runs and ServiceState.STOPPED in WAYS[self.status.state]:
+            self.status.become(ServiceState.STOPPED, "stop_ordered")
+        if not (self._ownership.persisted and self.status.state is ServiceState.PERMANENTLY_FAILED):
             self._ownership.withdraw()  # else it stays written why it does not run
         if runs and self._home.kept:
             await asyncio.to_thread(shutil.rmtree, self._home.folder(self.name), ignore_errors=True)
@@ -448,8 +448,8 @@ class Service:
         told = self._ownership.file.absolute()
         program = await asyncio.to_thread(self._prepare)
         self._child = Child(program, self._log, told, self._clock)
-        if self.status.state is not State.RESTARTING:
-            self.become(State.BOOTING, "spawned")
+        if self.status.state is not ServiceState.RESTARTING:
+            self.become(ServiceState.BOOTING, "spawned")
 
     def _prepare(self) -> Program:
         """What is started; its folder is made, and filled by the template. Raises OSError."""
@@ -478,7 +478,7 @@ class Service:
 
     async def _ready(self, http: httpx2.AsyncClient) -> None:
         """Wait until it answers as itself."""
-        child, answer = self._child, Answer(Health.ABSENT)
+        child, answer = self._child, HealthAnswer(Health.ABSENT)
         deadline = self._deadline()
         while child is not None and not child.ended():
             answer = await self.ask(http)
@@ -508,7 +508,7 @@ class Service:
             raise self.diagnosis.occupied(answer)
         self._reused = True
 
-    async def _outwait(self, http: httpx2.AsyncClient) -> Answer:
+    async def _outwait(self, http: httpx2.AsyncClient) -> HealthAnswer:
         """Something may be starting on the port: ask until it says who it is. Raises Occupied when it never does.
 
         What has not even answered in HTTP may be ending, and is asked again: its port is free in a moment.
@@ -525,7 +525,7 @@ class Service:
     def _deadline(self) -> Deadline:
         return Deadline.after(self._settings.ready_timeout, self._clock.now())
 
-    async def _give_up(self, child: Child, what: str, answer: Answer) -> NoReturn:
+    async def _give_up(self, child: Child, what: str, answer: HealthAnswer) -> NoReturn:
         code = await child.stop()
         self._child = None
         raise Failed(self.diagnosis.unready(child, what, code, answer))

@@ -18,7 +18,7 @@ import psutil
 
 from harness.environment import watchdog
 from harness.environment.health import ADDRESS, client
-from harness.environment.ownership import RunFolder, State, label
+from harness.environment.ownership import RunFolder, ServiceState, label
 from harness.environment.process import describe_listener, gone, listening_pid, signal_all
 from harness.environment.service import Home, Service
 from harness.environment.supervision import LOOK, STANDARD, Polling, Supervision
@@ -168,7 +168,7 @@ class Services:
         )
 
     @property
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, ServiceState]:
         """Name -> what it is now, as this process sees it."""
         return {service.name: service.status.state for service in self._services}
 

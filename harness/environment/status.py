@@ -12,8 +12,16 @@ from pathlib import Path
 import httpx2
 import psutil
 
-from harness.environment.health import Answer, Endpoint, Health, client, probe
-from harness.environment.ownership import Held, State, label, log_file, owner_file, owner_files_of_runs, read_held
+from harness.environment.health import Health, HealthAnswer, HealthEndpoint, client, probe
+from harness.environment.ownership import (
+    Held,
+    ServiceState,
+    label,
+    log_file,
+    owner_file,
+    owner_files_of_runs,
+    read_held,
+)
 from harness.environment.process import command_of, listening_pid
 from harness.model.service_settings import ServiceSettings
 from harness.resilience import Clock
@@ -69,19 +77,19 @@ class _Tail:
 # How the services of a project are, seen from outside: what their ports answer, and what their owners say.
 
 _STATES = {
-    Health.HEALTHY: State.UP,
-    Health.STARTING: State.BOOTING,
-    Health.SILENT: State.UNHEALTHY,
-    Health.OTHER: State.DOWN,
+    Health.HEALTHY: ServiceState.UP,
+    Health.STARTING: ServiceState.BOOTING,
+    Health.SILENT: ServiceState.UNHEALTHY,
+    Health.OTHER: ServiceState.DOWN,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ServiceStatus:
     """One service, now."""
 
     name: str
-    state: State
+    state: ServiceState
     hosts: Mapping[str, int | str]
     """Host name -> port, or `auto` while none is chosen."""
     port: int | None
@@ -103,7 +111,7 @@ class Found:
     """What is wrong, in words; empty for one that is up, and for one that nobody has started."""
 
 
-async def survey(services: Mapping[str, ServiceSettings], logs: Path, clock: Clock) -> tuple[Found, ...]:
+async def survey(services: Mapping[str, ServiceSettings], logs: Path, clock: Clock) -> tuple[ServiceStatus, ...]:
     """Ask them all at once: half a second. One for each process that keeps a service, and for each of its instances.
 
     Raises ValueError for settings that contradict themselves.
@@ -119,7 +127,7 @@ async def survey(services: Mapping[str, ServiceSettings], logs: Path, clock: Clo
 
 async def _find(
     http: httpx2.AsyncClient, service: str, name: str, settings: ServiceSettings, logs: Path, clock: Clock
-) -> list[Found]:
+) -> list[ServiceStatus]:
     kept = read_held(owner_file(logs, name))
     told: list[Held | None] = [kept] if kept and kept.owner.alive else []
     told += [held for file in owner_files_of_runs(logs, name) if (held := read_held(file)) and held.owner.alive]
@@ -134,15 +142,15 @@ async def _look(
     logs: Path,
     clock: Clock,
     told: Held | None,
-) -> Found:
+) -> ServiceStatus:
     held = told if told and told.owner.alive else None
     ports = held.ports if held else settings.declared
     known = {host: port for host, port in ports.items() if isinstance(port, int)}
-    endpoint = Endpoint.of(service, settings, known) if settings.health_host in known else None
-    answer = await probe(http, endpoint) if endpoint else Answer(Health.ABSENT, "it is not started")
+    endpoint = HealthEndpoint.of(service, settings, known) if settings.health_host in known else None
+    answer = await probe(http, endpoint) if endpoint else HealthAnswer(Health.ABSENT, "it is not started")
     silent = endpoint is None or answer.health is Health.ABSENT
     pid = None if endpoint is None or silent else await asyncio.to_thread(listening_pid, endpoint.port)
-    return Found(
+    return ServiceStatus(
         name=name,
         state=_state(answer, held, told),
         hosts=ports,
@@ -159,10 +167,10 @@ async def _look(
     )
 
 
-def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> Found:
+def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> ServiceStatus:
     """One that the settings do not know any more: as its keeper says."""
     pid = held.program.pid if held.program else None
-    return Found(
+    return ServiceStatus(
         name=name,
         state=held.state,
         hosts={},
@@ -179,17 +187,17 @@ def kept_only(name: str, held: Held, logs: Path, clock: Clock) -> Found:
     )
 
 
-def _state(answer: Answer, held: Held | None, told: Held | None) -> State:
+def _state(answer: HealthAnswer, held: Held | None, told: Held | None) -> ServiceState:
     """What the port answers counts; where nothing listens, what the owner says, or has said last."""
     if answer.health in _STATES:
         return _STATES[answer.health]
     if held:
-        return held.state if held.state is not State.UP else State.RESTARTING
-    gave_up = told and told.state is State.PERMANENTLY_FAILED
-    return State.PERMANENTLY_FAILED if gave_up else State.DOWN
+        return held.state if held.state is not ServiceState.UP else ServiceState.RESTARTING
+    gave_up = told and told.state is ServiceState.PERMANENTLY_FAILED
+    return ServiceState.PERMANENTLY_FAILED if gave_up else ServiceState.DOWN
 
 
-def _problem(answer: Answer, told: Held | None) -> str:
+def _problem(answer: HealthAnswer, told: Held | None) -> str:
     if answer.health is Health.ABSENT and told is None:
         return ""
     if answer.health is Health.ABSENT and told and told.failure:

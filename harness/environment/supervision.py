@@ -10,8 +10,8 @@ from typing import Any
 
 import httpx2
 
-from harness.environment.health import Answer, Health, client
-from harness.environment.ownership import State
+from harness.environment.health import Health, HealthAnswer, client
+from harness.environment.ownership import ServiceState
 from harness.environment.process import GRACE, KILLED_WITHIN, POLL
 from harness.environment.service import Occupied, Service
 from harness.recovery.failure import Failed, Failure
@@ -164,19 +164,19 @@ class Supervision:
     async def _poll(self, http: httpx2.AsyncClient, pulse: Pulse) -> None:
         answer = await self._service.ask(http)
         suspect = pulse.heard(well=answer.health is Health.HEALTHY, now=self._clock.now())
-        if pulse.missed == 0 and self._service.status.state in (State.UNHEALTHY, State.DOWN):
-            self._service.become(State.UP, "health_ok")
+        if pulse.missed == 0 and self._service.status.state in (ServiceState.UNHEALTHY, ServiceState.DOWN):
+            self._service.become(ServiceState.UP, "health_ok")
         if suspect and not self._service.ended:
             await self._suspect(http, answer, pulse)
 
-    async def _suspect(self, http: httpx2.AsyncClient, answer: Answer, pulse: Pulse) -> None:
+    async def _suspect(self, http: httpx2.AsyncClient, answer: HealthAnswer, pulse: Pulse) -> None:
         missed, failed = pulse.missed, answer.health not in UNANSWERED
         if not failed:
             failed, pulse.missed = await self._unwell(http, answer), 0
-        if failed and self._service.status.state is State.UP:
-            self._service.become(State.UNHEALTHY, f"health_missed_{missed}")
+        if failed and self._service.status.state is ServiceState.UP:
+            self._service.become(ServiceState.UNHEALTHY, f"health_missed_{missed}")
 
-    async def _unwell(self, http: httpx2.AsyncClient, answer: Answer) -> bool:
+    async def _unwell(self, http: httpx2.AsyncClient, answer: HealthAnswer) -> bool:
         """Whether it does not answer in the end. One of ours that hangs is ended, and started again."""
         if answer.health is Health.ABSENT:
             return await self._recovered_not(self._recover)
@@ -229,8 +229,8 @@ class Supervision:
 
     async def _replace(self) -> Failure | None:
         """End it, should it still run, and start it again."""
-        if not self._service.ended and self._service.status.state is State.UP:
-            self._service.become(State.UNHEALTHY, "no_answer")
+        if not self._service.ended and self._service.status.state is ServiceState.UP:
+            self._service.become(ServiceState.UNHEALTHY, "no_answer")
         async with client() as http:
             await self._revive(http)
         return self.failure
@@ -246,7 +246,7 @@ class Supervision:
                 return failed.failure
             if self._supervisor.died() is Condition.PERMANENTLY_FAILED:
                 self.failure = self._permanent(failed.failure)
-                self._service.become(State.PERMANENTLY_FAILED, f"crash_{self._supervisor.crashes}", self.failure)
+                self._service.become(ServiceState.PERMANENTLY_FAILED, f"crash_{self._supervisor.crashes}", self.failure)
             return self.failure or failed.failure
         self._supervisor.ready()
         return None
@@ -270,7 +270,7 @@ class Supervision:
         intended = bool(death.details.get("intended"))
         permanent = supervisor.died(intended=intended) is Condition.PERMANENTLY_FAILED
         self.failure = self._permanent(death) if permanent else None
-        state = State.PERMANENTLY_FAILED if permanent else State.RESTARTING
+        state = ServiceState.PERMANENTLY_FAILED if permanent else ServiceState.RESTARTING
         reason = "ended_on_purpose" if intended else f"crash_{supervisor.crashes}"
         count = "ended on purpose" if intended else f"{how}crash {supervisor.crashes} of {supervisor.limit}"
         self._service.note(f"{count}: {'permanently_failed' if permanent else 'started again'}")

@@ -16,9 +16,9 @@ from typing import Any, TypeAlias, TypeVar
 from harness.criteria.paths import Segment, Wildcard, list_index, segments
 from harness.environment.channel import Refused, rejected
 from harness.environment.channels import Channels
-from harness.environment.memory import Entry, MemoryStore, timestamp
+from harness.environment.memory import MemoryEntry, MemoryStore, timestamp
 from harness.model.plan import Plan
-from harness.model.ports import Kept
+from harness.model.ports import WorldCheckpoint
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
 from harness.spec.documents import is_entry
@@ -349,7 +349,7 @@ class TaskWorld:
 
     def remember(self, key: str, value: Any, source: str) -> None:
         """Write an entry. Raises TypeError for a value that is not JSON."""
-        self._store.put(self._plan.world, Entry.at(key, value, self._now(), source))
+        self._store.put(self._plan.world, MemoryEntry.at(key, value, self._now(), source))
         if self._memory_channel is not None:
             self._unwritten[key] = value
 
@@ -383,28 +383,28 @@ class TaskWorld:
         """Write one value into a channel. Raises Failed."""
         await self._channels.write(name, self._plan.world, path, value)
 
-    async def save(self) -> Kept:
+    async def save(self) -> WorldCheckpoint:
         """Memory, and the environment where its channels can be written. Raises Failed when one does not answer."""
         if not self._put_back and self._channels.names:
-            return Kept(self._own(), {}, whole=False, refused=NOT_PUT_BACK)
+            return WorldCheckpoint(self._own(), {}, whole=False, refused=NOT_PUT_BACK)
         environment, whole = await save(self._channels, self._plan.world)
-        return Kept(self._own(), environment, whole)
+        return WorldCheckpoint(self._own(), environment, whole)
 
     def _own(self) -> dict[str, Any]:
         return {key: entry.as_json() for key, entry in self._store.entries(self._plan.world).items()}
 
-    async def changed(self, kept: Kept) -> bool:
+    async def changed(self, kept: WorldCheckpoint) -> bool:
         """Whether a document of the environment is another one than was saved. Raises Failed."""
         return await changed(self._channels, self._plan.world, kept.environment)
 
-    async def restore(self, kept: Kept) -> tuple[str, ...]:
+    async def restore(self, kept: WorldCheckpoint) -> tuple[str, ...]:
         """Back to what was saved; then compared. Returns what differs, at most 20 lines.
 
         A channel that refuses to be written is one of them; one that cannot be reached raises Failed, when memory and
         the other channels are back already. The world's time goes on.
         """
         own = (entry for key, entry in kept.entries.items() if entry != self._theirs.get(key))
-        self._store.replace(self._plan.world, (Entry(**entry) for entry in own))
+        self._store.replace(self._plan.world, (MemoryEntry(**entry) for entry in own))
         self._unwritten.clear()
         differs = await restore(self._channels, self._plan.world, kept.environment)
         await self.synchronize()

@@ -119,7 +119,7 @@ NOISE = b"HTTP/1.1 \x00\x01\x02\xfe\xff\x00 200\x00\r\n\x00\r\n\r\n"
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class FaultedExchange:
     """One request on its way."""
 
     client: Stream
@@ -143,7 +143,7 @@ class Exchange:
         return site
 
 
-async def answer(fault: SocketFault | None, exchange: Exchange, clock: Clock) -> None:
+async def answer(fault: SocketFault | None, exchange: FaultedExchange, clock: Clock) -> None:
     """See to it that the request gets what the fault says; without one, the site's answer."""
     match fault:
         case None:
@@ -159,7 +159,7 @@ async def answer(fault: SocketFault | None, exchange: Exchange, clock: Clock) ->
             await _instead(fault, exchange, clock)
 
 
-async def _instead(fault: Hang | Empty | Garbage | Status | Reset, exchange: Exchange, clock: Clock) -> None:
+async def _instead(fault: Hang | Empty | Garbage | Status | Reset, exchange: FaultedExchange, clock: Clock) -> None:
     """The site learns of nothing."""
     client = exchange.client
     match fault:
@@ -179,7 +179,7 @@ async def _instead(fault: Hang | Empty | Garbage | Status | Reset, exchange: Exc
             assert_never(fault)
 
 
-async def _of_the_site(exchange: Exchange, download: Download) -> None:
+async def _of_the_site(exchange: FaultedExchange, download: Download) -> None:
     site = await exchange.site()
     if site is None:
         return
@@ -190,7 +190,7 @@ async def _of_the_site(exchange: Exchange, download: Download) -> None:
         site.drop()
 
 
-async def _silence(exchange: Exchange, seconds: float, clock: Clock) -> None:
+async def _silence(exchange: FaultedExchange, seconds: float, clock: Clock) -> None:
     """Until the time is over, or the client has given up; then an end without a byte."""
     client = exchange.client
     sleep = asyncio.ensure_future(clock.sleep(seconds))

@@ -13,13 +13,13 @@ from harness.spec.faults import BrowserStop, DatabaseLocked, Fault, HostFault, S
 from harness.spec.faults.kinds import of_service
 from harness.spec.loaded import Loaded
 from harness.spec.problems import Problem, Severity, Way, did_you_mean, listed, shown
-from harness.spec.references import Scope, as_text, interpolate
+from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.source import Origin
 
 ELSEWHERE = (
     "the fault cannot strike: a browser at --task-browser-endpoint is no process that could be stopped from here"
 )
-OPEN = Scope()
+OPEN = ReferenceScope()
 """Of a plan: what its references stand for is known with each task."""
 
 
@@ -47,7 +47,9 @@ def misplaced_in_plan(loaded: LoadedFaultPlan, project: Project) -> Iterator[Pro
     yield from _of([planned.fault for planned in loaded.plan.faults], [OPEN], project, loaded.origin)
 
 
-def _of(faults: Iterable[Fault], every: Sequence[Scope], project: Project, origin: Origin) -> Iterator[Problem]:
+def _of(
+    faults: Iterable[Fault], every: Sequence[ReferenceScope], project: Project, origin: Origin
+) -> Iterator[Problem]:
     for number, fault in enumerate(faults):
         path: Way = ("faults", number)
         if isinstance(fault, HostFault | SocketFault):
@@ -111,7 +113,7 @@ def _hosts(settings: Settings) -> set[str]:
     return {host.lower() for service in settings.services.values() for host in service.hosts}
 
 
-def _strange(fault: HostFault | SocketFault, scope: Scope, settings: Settings) -> bool:
+def _strange(fault: HostFault | SocketFault, scope: ReferenceScope, settings: Settings) -> bool:
     """Whether a fault is to happen at a host that there is not: the task would not be started."""
     declared = fault.host if isinstance(fault, HostFault) else fault.url
     text = as_text(interpolate(declared, scope, last=False))

@@ -10,13 +10,12 @@ from random import Random
 from typing import Any
 
 from harness.faults.network import Network, blamed
-from harness.model.ports import Hands, Heal, Strike
+from harness.model.ports import FaultTarget, Injection, Undo
 from harness.model.record import MetFault
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.faults import (
     AlertOnLoad,
-    Dialog,
     ElementFault,
     Fault,
     FaultBase,
@@ -31,6 +30,7 @@ from harness.spec.faults import (
     SocketFault,
     StepFault,
     StorageCleared,
+    UnexpectedDialog,
 )
 from harness.spec.steps import Step
 
@@ -48,7 +48,7 @@ def source_of(seed: int | None, task: str, name: str) -> Random:
 
 
 @dataclass
-class Occasions:
+class Triggers:
     """The occasions of one fault so far."""
 
     fault: Fault
@@ -85,17 +85,17 @@ class Occasions:
 
 
 @dataclass
-class Armed:
+class ArmedFault:
     """Whether the step from which a request fault strikes has come."""
 
-    occasions: Sequence[Occasions]
+    occasions: Sequence[Triggers]
     step: int = field(default=-1)
 
     def up_to(self, index: int) -> None:
         """A step begins; what was armed stays so."""
         self.step = max(self.step, index)
 
-    def requests(self) -> list[Occasions]:
+    def requests(self) -> list[Triggers]:
         """The request faults that are armed, in the order of the file."""
         return [
             each for each in self.occasions if isinstance(each.fault, RequestFault) and each.fault.step <= self.step
@@ -109,7 +109,7 @@ KEPT = 100
 
 
 @dataclass
-class Tally:
+class FaultCounter:
     """One fault's strikes and healings, in seconds since the start of the task."""
 
     name: str
@@ -143,7 +143,7 @@ class Tally:
 # Why a fault never struck, in words. Pure.
 
 
-def why_unmet(occasions: Occasions, reached: int) -> str:
+def why_unmet(occasions: Triggers, reached: int) -> str:
     """What was missing; `reached`: the last step that began. Of one that struck it says nothing of use."""
     fault = occasions.fault
     if reached < fault.step:
@@ -159,7 +159,7 @@ def why_unmet(occasions: Occasions, reached: int) -> str:
     return f"it had {occasions.seen} occasions, and its `probability` of {fault.probability:g} chose none"
 
 
-def _no_occasion(occasions: Occasions) -> str:
+def _no_occasion(occasions: Triggers) -> str:
     fault = occasions.fault
     if occasions.early_or_late:
         return f"all {occasions.early_or_late} of its occasions were before `after` or past `until`"
@@ -180,7 +180,7 @@ _WANTED: tuple[tuple[type[FaultBase], str], ...] = (
     (AlertOnLoad, "no page was loaded while it stood"),
     (SessionExpired, "there were no cookies to take away"),
     (StorageCleared, "the open pages had stored nothing"),
-    (Dialog, "the page did not open it"),
+    (UnexpectedDialog, "the page did not open it"),
     (Popup, "the page did not open it"),
     (FaultBase, "what it strikes was not there, or did not answer"),
 )
@@ -199,8 +199,8 @@ class Where:
     """Who does the damage in each place."""
 
     network: Network
-    world: Hands
-    services: Hands
+    world: FaultTarget
+    services: FaultTarget
 
 
 class FaultInjector:
@@ -208,28 +208,30 @@ class FaultInjector:
 
     def __init__(self, faults: Sequence[Fault], where: Where, clock: Clock, *, seed: int | None, task: str) -> None:
         self._where = where
-        self._browser: Hands | None = None
+        self._browser: FaultTarget | None = None
         self._clock = clock
         self._began = clock.now()
         names = [name_of(fault, number) for number, fault in enumerate(faults)]
         self._occasions = [
-            Occasions(fault, source_of(seed, task, name)) for fault, name in zip(faults, names, strict=True)
+            Triggers(fault, source_of(seed, task, name)) for fault, name in zip(faults, names, strict=True)
         ]
-        self._tallies = {id(each): Tally(name, each.fault) for each, name in zip(self._occasions, names, strict=True)}
-        self._armed = Armed(self._occasions)
+        self._tallies = {
+            id(each): FaultCounter(name, each.fault) for each, name in zip(self._occasions, names, strict=True)
+        }
+        self._armed = ArmedFault(self._occasions)
         self._routed: set[int] = set()
-        self._standing: list[tuple[Occasions, Heal]] = []
+        self._standing: list[tuple[Triggers, Undo]] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._strikes: dict[asyncio.Task[Heal | None], Occasions] = {}
+        self._strikes: dict[asyncio.Task[Undo | None], Triggers] = {}
         """Strikes under way: not broken off, for nobody could heal what one had done by then."""
-        self._losses: list[tuple[Occasions, int]] = []
+        self._losses: list[tuple[Triggers, int]] = []
         """Strikes that end a page or browser and that no failure was put down to yet, with the steps begun by then."""
         self._begun = 0
         self._step = -1
         """Which one began last."""
         where.network.arm(self.struck)
 
-    def attach(self, browser: Hands) -> None:
+    def attach(self, browser: FaultTarget) -> None:
         """The task's browser is there."""
         self._browser = browser
 
@@ -265,18 +267,18 @@ class FaultInjector:
             return fault
         return None
 
-    def _takes(self, occasions: Occasions, urls: tuple[str, ...]) -> bool:
+    def _takes(self, occasions: Triggers, urls: tuple[str, ...]) -> bool:
         due = self._due(occasions, urls)
         if due:
             self._took(occasions)
         return due
 
-    def _due(self, occasions: Occasions, urls: tuple[str, ...]) -> bool:
+    def _due(self, occasions: Triggers, urls: tuple[str, ...]) -> bool:
         fault = occasions.fault
         assert isinstance(fault, RequestFault)
         return self._where.network.matches(fault, urls) and occasions.due(self._t)
 
-    def _took(self, occasions: Occasions) -> None:
+    def _took(self, occasions: Triggers) -> None:
         occasions.strike()
         self._met(occasions)
 
@@ -310,7 +312,7 @@ class FaultInjector:
     def _t(self) -> float:
         return self._clock.now() - self._began
 
-    def _met(self, occasions: Occasions) -> None:
+    def _met(self, occasions: Triggers) -> None:
         self._tallies[id(occasions)].strike(self._t, self._step)
         if occasions.fault.kind in ENDS_THE_BROWSER:
             self._losses.append((occasions, self._begun))
@@ -322,14 +324,14 @@ class FaultInjector:
                 self._routed.add(id(each))
                 await self._strike(each)
 
-    async def _later(self, each: Occasions, delay: float) -> None:
+    async def _later(self, each: Triggers, delay: float) -> None:
         each.waits = True
         await self._clock.sleep(delay)
         each.waits = False
         with suppress(Failed):  # its tally says so
             await self._strike(each)
 
-    async def _strike(self, each: Occasions) -> None:
+    async def _strike(self, each: Triggers) -> None:
         task = asyncio.get_running_loop().create_task(self._done(each))
         self._strikes[task] = each
         task.add_done_callback(self._strikes.pop)
@@ -337,8 +339,8 @@ class FaultInjector:
         if heal is not None and each.fault.lasts is not None:
             self._start(self._heal_after(each, heal, each.fault.lasts))
 
-    async def _done(self, each: Occasions) -> Heal | None:
-        strike = Strike(each.fault, each.random, lambda: self._met(each), lambda urls: self._takes(each, urls))
+    async def _done(self, each: Triggers) -> Undo | None:
+        strike = Injection(each.fault, each.random, lambda: self._met(each), lambda urls: self._takes(each, urls))
         try:
             heal = await self._hands(each.fault).strike(strike)
         except Exception as error:
@@ -350,7 +352,7 @@ class FaultInjector:
             self._standing.append((each, heal))
         return heal
 
-    def _hands(self, fault: FaultBase) -> Hands:
+    def _hands(self, fault: FaultBase) -> FaultTarget:
         if isinstance(fault, InWorld):
             return self._where.world
         if isinstance(fault, InServices):
@@ -361,12 +363,12 @@ class FaultInjector:
             raise Failed(Failure("INTERNAL_ERROR", f"fault {fault.kind}: there is no browser yet"))
         return self._browser
 
-    async def _heal_after(self, each: Occasions, heal: Heal, seconds: float) -> None:
+    async def _heal_after(self, each: Triggers, heal: Undo, seconds: float) -> None:
         await self._clock.sleep(seconds)
         await self._heal(each, heal)  # one that is broken off here is done again by `close`
         self._standing = [entry for entry in self._standing if entry[1] is not heal]
 
-    async def _heal(self, each: Occasions, heal: Heal) -> None:
+    async def _heal(self, each: Triggers, heal: Undo) -> None:
         tally = self._tallies[id(each)]
         try:
             await heal()

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
-from harness.faults.answers import ADDRESS, Exchange, answer
+from harness.faults.answers import ADDRESS, FaultedExchange, answer
 from harness.faults.http import END, RequestHead, Stream, UrlPattern, plain
-from harness.model.ports import Heal, Strike
+from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec.faults import Fault, FaultBase, Hang, HostFault, Refuse, RequestFault, Reset, SocketFault, Tls
@@ -47,7 +47,7 @@ class Site:
     port: int
 
 
-class Gate:
+class FaultGate:
     """Listens on a port of its own, which stays the same. One that `looks` reads every request's head."""
 
     def __init__(self, site: Site, clock: Clock, *, looks: bool = False) -> None:
@@ -127,7 +127,7 @@ class Gate:
                 if self._looks:
                     await self._examine(client, since)
                 else:
-                    await answer(None, Exchange(client, self._site.port, b""), self._clock)
+                    await answer(None, FaultedExchange(client, self._site.port, b""), self._clock)
             finally:
                 client.drop()
 
@@ -137,7 +137,7 @@ class Gate:
         head, end, rest = raw.partition(END)
         request = RequestHead.parse(head) if end else None
         if request is None:
-            await answer(None, Exchange(client, self._site.port, raw), self._clock)
+            await answer(None, FaultedExchange(client, self._site.port, raw), self._clock)
             return
         urls, stood = request.urls(self._site.host), self._clock.now() - since
         fault = self._resends.again(head, self._clock.now()) or self.struck(urls)
@@ -147,7 +147,7 @@ class Gate:
                 self._resends.remember(head, urls, fault, self._clock.now())
 
         first = raw if request.upgrade else request.closing() + rest
-        await answer(fault, Exchange(client, self._site.port, first, request, breaks), self._clock)
+        await answer(fault, FaultedExchange(client, self._site.port, first, request, breaks), self._clock)
 
     async def _first(self, client: Stream) -> bytes:
         task = asyncio.current_task()
@@ -188,7 +188,7 @@ class Refusal:
 class Refusals:
     """Opens and closes one gate. `listen` of the gate raises OSError when its port was taken meanwhile."""
 
-    gate: Gate
+    gate: FaultGate
     active: list[Refusal] = field(default_factory=list)
 
     def begin(self, connections: int | None, met: Callable[[], None]) -> Refusal:
@@ -276,7 +276,9 @@ REFUSED = ("ERR_CONNECTION_REFUSED", "ECONNREFUSED")
 class Network:
     """The gates of one task (ports.Hands). Made by `prepare`; `close` must follow."""
 
-    def __init__(self, patterns: Mapping[str, UrlPattern], gates: Mapping[str, Gate], ports: Mapping[str, int]) -> None:
+    def __init__(
+        self, patterns: Mapping[str, UrlPattern], gates: Mapping[str, FaultGate], ports: Mapping[str, int]
+    ) -> None:
         self._patterns = patterns
         self._gates = gates
         self._ports = ports
@@ -297,7 +299,7 @@ class Network:
         """Whether the fault's pattern is that of a request that goes by these URLs."""
         return any(self._patterns[fault.url].matches(url) for url in urls)
 
-    async def strike(self, strike: Strike) -> Heal | None:
+    async def strike(self, strike: Injection) -> Undo | None:
         """`refuse`, `tls`."""
         match strike.fault:
             case Refuse() as fault:
@@ -307,7 +309,7 @@ class Network:
             case fault:
                 raise Failed(Failure("INTERNAL_ERROR", f"{fault.kind} is no fault of a host"))
 
-    def _refuse(self, fault: Refuse, met: Callable[[], None]) -> Heal | None:
+    def _refuse(self, fault: Refuse, met: Callable[[], None]) -> Undo | None:
         refusals = self._refusals[fault.host.lower()]
         refusal = refusals.begin(fault.connections, met)
         if fault.connections is not None:
@@ -318,7 +320,7 @@ class Network:
 
         return heal
 
-    def _distrust(self, fault: Tls, met: Callable[[], None]) -> Heal:
+    def _distrust(self, fault: Tls, met: Callable[[], None]) -> Undo:
         host = fault.host.lower()
         entry = (host, fault.problem, met)
         self._distrusted.append(entry)
@@ -371,7 +373,7 @@ async def prepare(faults: Sequence[Fault], *, hosts: Mapping[str, int], clock: C
     secured = {fault.host.lower() for fault in faults if isinstance(fault, Tls)}
     looked_at = {host for host in ports if any(pattern.may_match(host) for pattern in held)} | secured
     gates = {
-        host: Gate(Site(host, port), clock, looks=host in looked_at)
+        host: FaultGate(Site(host, port), clock, looks=host in looked_at)
         for host, port in ports.items()
         if host in looked_at or host in named
     }

@@ -23,11 +23,11 @@ class InjectionError(ValueError):
 
 
 @dataclass(eq=False)
-class Injection:
+class InjectedFault:
     """What was injected with one call. As a context manager it strikes every task of the block."""
 
     faults: tuple[Fault, ...]
-    pending: Pending
+    pending: PendingInjections
     standing: bool = False
 
     def __enter__(self) -> Self:
@@ -41,17 +41,17 @@ class Injection:
 
 
 @dataclass
-class Pending:
+class PendingInjections:
     """The injections that no task has met yet, and those that stand."""
 
-    _injections: list[Injection] = field(default_factory=list)
+    _injections: list[InjectedFault] = field(default_factory=list)
 
-    def add(self, *faults: Fault) -> Injection:
-        injection = Injection(faults, self)
+    def add(self, *faults: Fault) -> InjectedFault:
+        injection = InjectedFault(faults, self)
         self._injections.append(injection)
         return injection
 
-    def remove(self, injection: Injection) -> None:
+    def remove(self, injection: InjectedFault) -> None:
         self._injections = [each for each in self._injections if each is not injection]
 
     def look(self) -> tuple[Fault, ...]:

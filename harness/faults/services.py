@@ -7,7 +7,7 @@ import contextlib
 import errno
 from typing import Protocol
 
-from harness.model.ports import Heal, Strike
+from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import PortTaken, ServiceFault, ServiceRestarted
 
@@ -30,7 +30,7 @@ class SiteHands:
     def __init__(self, sites: Sites) -> None:
         self._sites = sites
 
-    async def strike(self, strike: Strike) -> Heal | None:
+    async def strike(self, strike: Injection) -> Undo | None:
         """Do it. Raises Failed."""
         fault = strike.fault
         assert isinstance(fault, ServiceFault)
@@ -39,7 +39,7 @@ class SiteHands:
         strike.met()
         if not isinstance(fault, PortTaken):
             return None
-        stranger = await Stranger.at(ports)
+        stranger = await PortOccupier.at(ports)
         return stranger.leave
 
 
@@ -50,14 +50,14 @@ GREETING = b"HTTP/1.1 \x00 a stranger is listening here\r\n\r\n"
 """What it says to everybody. The NUL makes it no HTTP; mere words would be shown as a page (HTTP/0.9)."""
 
 
-class Stranger:
+class PortOccupier:
     """Must run on the loop's thread; `leave` must follow."""
 
     def __init__(self, servers: list[asyncio.Server]) -> None:
         self._servers = servers
 
     @classmethod
-    async def at(cls, ports: tuple[int, ...]) -> Stranger:
+    async def at(cls, ports: tuple[int, ...]) -> PortOccupier:
         """Listen there, or nowhere. Raises Failed when a port is taken already."""
         stranger = cls([])
         try:

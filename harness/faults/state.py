@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.criteria import Json, PathError, lookup
-from harness.model.ports import Heal, Kept, Strike, World
+from harness.model.ports import Injection, Undo, World, WorldCheckpoint
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import DatabaseLocked, DelayedState, EnvironmentAltered, MemoryAltered
 from harness.spec.faults.kinds import of_service
@@ -34,7 +34,7 @@ def confined(root: Path, path: str) -> Path:
     return file
 
 
-async def lock(file: Path) -> Heal:
+async def lock(file: Path) -> Undo:
     """Lock it; what unlocks it. Raises Failed(INVALID_INPUT) when it is no database, or cannot be locked."""
     try:
         database = await asyncio.to_thread(_locked, file)
@@ -76,7 +76,7 @@ class StateHands:
         self._root = root
         self._folder_of = folder_of
 
-    async def strike(self, strike: Strike) -> Heal | None:
+    async def strike(self, strike: Injection) -> Undo | None:
         """Do it. Raises Failed."""
         match strike.fault:
             case DelayedState() as fault:
@@ -97,7 +97,7 @@ class StateHands:
         service, rest = of_service(path)
         return (self._folder_of(service), rest) if service else (self._root, path)
 
-    async def _delay(self, fault: DelayedState) -> Heal | None:
+    async def _delay(self, fault: DelayedState) -> Undo | None:
         if fault.seconds == 0:
             await self._world.merge(fault.channel, fault.path, fault.value)
             return None
@@ -109,7 +109,7 @@ class StateHands:
 
         return arrive
 
-    async def _alter_environment(self, fault: EnvironmentAltered) -> Heal:
+    async def _alter_environment(self, fault: EnvironmentAltered) -> Undo:
         world, channel, path = self._world, fault.channel, fault.path
         before = _only(await world.channel(channel), path)
         await world.merge(channel, path, fault.value)
@@ -120,7 +120,7 @@ class StateHands:
 
         return put_back
 
-    def _alter_memory(self, fault: MemoryAltered) -> Heal:
+    def _alter_memory(self, fault: MemoryAltered) -> Undo:
         world, key = self._world, fault.key
         before = world.entries().get(key)
         world.remember(key, fault.value, SOURCE)
@@ -130,7 +130,7 @@ class StateHands:
             entries = world.entries()
             if entries.pop(key, None) == altered:
                 old = {} if before is None else {key: before}
-                await world.restore(Kept({**entries, **old}, environment={}, whole=False))
+                await world.restore(WorldCheckpoint({**entries, **old}, environment={}, whole=False))
 
         return put_back
 

@@ -13,7 +13,7 @@ from harness.model.figures import figures
 from harness.model.plan import Plan
 from harness.model.record import Attempt, History, MetFault, Score, StepRecord, TaskResult
 from harness.model.report import Context, ErrorReport, FaultReport, Metrics
-from harness.recovery import Repair, Retry, Substitute, Trust
+from harness.recovery import RepairPrecondition, Retry, Substitute, Trust
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.spec.steps import Step
@@ -348,7 +348,7 @@ def note(attempt: Attempt, declared: Step) -> str:
             way = f"RETRY (after {after:.3g}s){instead(attempt.step, declared)}"
         case Substitute(selector=selector):
             way = f"FALLBACK {selector}"
-        case Repair():
+        case RepairPrecondition():
             way = "AFTER THE REPAIR"
         case Trust(source=source):
             way = f"TRUSTED {source.upper()}"

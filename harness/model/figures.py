@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from harness.model.record import Answer, Attempt, StepRecord, TaskResult
-from harness.recovery import Repair, Retry, Rewind
+from harness.recovery import RepairPrecondition, Retry, Rewind
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.spec.steps import Step
@@ -70,7 +70,7 @@ class Figures:
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _Failing:
     """A step that failed and has not passed since; going back to a checkpoint does not end it."""
 
     since: float
@@ -83,7 +83,7 @@ class _Trouble:
 def figures(result: TaskResult) -> Figures:
     """What the records of a task add up to; an alternative task in its place is one fallback."""
     total = Figures(fallbacks=result.alternative is not None)
-    troubles: dict[Hashable, _Trouble] = {}
+    troubles: dict[Hashable, _Failing] = {}
     for record in result.history:
         total += _attempted(record)
         key = step_key(record.index, record.step)
@@ -111,7 +111,7 @@ def attempts_made(record: StepRecord) -> list[Attempt]:
 
 def is_retry(answer: Answer) -> bool:
     """Whether an answer to a failure does the same again; what is neither that nor a wait is a fallback."""
-    return isinstance(answer.remedy, Retry | Rewind | Repair) and not answer.waited
+    return isinstance(answer.remedy, Retry | Rewind | RepairPrecondition) and not answer.waited
 
 
 def verdict(
@@ -145,12 +145,12 @@ def _attempted(record: StepRecord) -> Figures:
     return Figures(attempts=len(made), failed_attempts=sum(not each.passed for each in made))
 
 
-def _trouble(record: StepRecord, before: _Trouble | None) -> _Trouble | None:
+def _trouble(record: StepRecord, before: _Failing | None) -> _Failing | None:
     """What the step went through up to the end of this record; None when it never failed."""
     failed = [each for each in record.attempts if isinstance(each.outcome, Failure)]
     if before is None and not failed:
         return None
-    trouble = before or _Trouble(failed[0].t + failed[0].seconds)
+    trouble = before or _Failing(failed[0].t + failed[0].seconds)
     trouble.answers += record.answers
     if failed and isinstance(failed[-1].outcome, Failure):
         trouble.last = failed[-1].outcome.family
@@ -162,7 +162,7 @@ def _end(record: StepRecord) -> float:
     return last.t + last.seconds if last else 0.0
 
 
-def _settled(trouble: _Trouble, end: float | None = None) -> Figures:
+def _settled(trouble: _Failing, end: float | None = None) -> Figures:
     """`end`: when the step passed; None: it never did."""
     passed, said = end is not None, [each for each in trouble.answers if not each.waited]
     families = dict.fromkeys(each.family for each in trouble.answers if each.family is not Family.NONE)

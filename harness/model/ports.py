@@ -22,12 +22,12 @@ from harness.spec.steps import Step
 
 # What an injector hands to those who do the damage.
 
-Heal = Callable[[], Awaitable[None]]
+Undo = Callable[[], Awaitable[None]]
 """Undoes a strike. May raise Failed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
+class Injection:
     """One time that a fault strikes."""
 
     fault: Fault
@@ -39,10 +39,10 @@ class Strike:
     """Of a request fault: whether the request that goes by these URLs is struck; counts it, and calls `met`."""
 
 
-class Hands(Protocol):
+class FaultTarget(Protocol):
     """Does the damage, in one place: the browser, the world, the services, the network."""
 
-    async def strike(self, strike: Strike) -> Heal | None:
+    async def strike(self, strike: Injection) -> Undo | None:
         """Do it; what undoes it, None when there is nothing to undo. Raises Failed when it cannot be done."""
         ...
 
@@ -241,7 +241,7 @@ Json = Any
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class WorldCheckpoint:
     """The world's side of a checkpoint."""
 
     entries: dict[str, Json]
@@ -293,15 +293,15 @@ class World(Protocol):
         """Write one value into a channel."""
         ...
 
-    async def save(self) -> Kept:
+    async def save(self) -> WorldCheckpoint:
         """Memory, and the environment where its channels can be written (DESIGN 4.5). Raises Failed."""
         ...
 
-    async def changed(self, kept: Kept) -> bool:
+    async def changed(self, kept: WorldCheckpoint) -> bool:
         """Whether a document of the environment is another one than was saved. Raises Failed."""
         ...
 
-    async def restore(self, kept: Kept) -> tuple[str, ...]:
+    async def restore(self, kept: WorldCheckpoint) -> tuple[str, ...]:
         """Back to what was saved; then compared. Returns what differs, a line each. Raises Failed."""
         ...
 

@@ -169,13 +169,13 @@ MOST_WORKERS = 100
 """Tasks at once in one process."""
 
 
-class Part(BaseModel):
+class SettingsTable(BaseModel):
     """A frozen table of settings that refuses keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ChannelSettings(Part):
+class ChannelSettings(SettingsTable):
     """`[tool.harness.channels.<name>]`: a JSON document of the system under test (DESIGN 4.9)."""
 
     url: str | None = Field(
@@ -230,7 +230,7 @@ class ChannelSettings(Part):
         return self
 
 
-class MemorySettings(Part):
+class MemorySettings(SettingsTable):
     """`[tool.harness.memory]`: where the memory of tasks is kept (DESIGN 4.9)."""
 
     channel: str | None = Field(
@@ -240,7 +240,7 @@ class MemorySettings(Part):
     )
 
 
-class BrowserSettings(Part):
+class BrowserSettings(SettingsTable):
     """How the browser is started."""
 
     executable: str | None = Field(
@@ -256,7 +256,7 @@ class BrowserSettings(Part):
     args: tuple[str, ...] = Field((), description="More arguments for the browser's command line.")
 
 
-class AgentSettings(Part):
+class AgentSettings(SettingsTable):
     """`[tool.harness.agents.<name>]`: who can choose the steps of a task."""
 
     python: str | None = Field(
@@ -275,7 +275,7 @@ class AgentSettings(Part):
         return self
 
 
-class BreakerTable(Part):
+class BreakerTable(SettingsTable):
     """`[tool.harness.breaker]`: when a site that fails is left alone for a while (DESIGN 8)."""
 
     enabled: bool = Field(True, description="`--task-breaker on|off` goes over it.")
@@ -289,7 +289,7 @@ class BreakerTable(Part):
     )
 
 
-class TelemetrySettings(Part):
+class TelemetrySettings(SettingsTable):
     """`[tool.harness.telemetry]`: who else is told what happened. Each needs the extra of its name."""
 
     otel: bool = Field(False, description="OpenTelemetry spans, for the tracer provider that the process has.")
@@ -349,7 +349,7 @@ _KIND_OF = {"world_header": "world", "world_cookie": "world", "reset": "reset", 
 """Setting -> the `isolation` that it belongs to."""
 
 
-class Settings(Part):
+class Settings(SettingsTable):
     """Everything a run is told from outside. Paths are absolute."""
 
     root: Path = Path()

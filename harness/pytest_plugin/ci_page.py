@@ -10,7 +10,7 @@ import pytest
 from harness.pytest_plugin import ci as summary_file
 from harness.pytest_plugin.ci import annotate, is_wanted
 from harness.pytest_plugin.history import Executions
-from harness.pytest_plugin.state import State, cut_short
+from harness.pytest_plugin.state import SessionState, cut_short
 from harness.reporting.history.comparison import passed_last
 from harness.reporting.history.file import HistoryError
 from harness.reporting.history.reading import found_again, task_points
@@ -23,7 +23,7 @@ from harness.reporting.triage import Cause, causes, troubles
 class CiPage:
     """A plugin; registered only where it is asked for."""
 
-    def __init__(self, config: pytest.Config, state: State) -> None:
+    def __init__(self, config: pytest.Config, state: SessionState) -> None:
         self._config = config
         self._state = state
         self._told = Executions(state.settings.root)

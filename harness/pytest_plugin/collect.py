@@ -20,7 +20,7 @@ from harness.spec.load import is_task_file, load_file
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand, param
 from harness.spec.problems import Problem, SpecError
-from harness.spec.references import Scope, as_text, interpolate
+from harness.spec.references import ReferenceScope, as_text, interpolate
 from harness.spec.task import TaskSpec
 
 # What a project is told that does not say how its tasks are kept from meeting each other's state.
@@ -159,7 +159,7 @@ def _with_goal(spec: TaskSpec) -> TaskSpec:
     """The task with its goal as people read it; variables of the environment stay references."""
     if "${" not in spec.goal:
         return spec
-    goal = as_text(interpolate(spec.goal, Scope(spec.inputs, spec.persona, param=param(spec))))
+    goal = as_text(interpolate(spec.goal, ReferenceScope(spec.inputs, spec.persona, param=param(spec))))
     return spec.model_copy(update={"goal": goal})
 
 

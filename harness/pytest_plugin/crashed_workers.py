@@ -18,7 +18,7 @@ import pytest
 
 from harness.model.events import StepEnded, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan
-from harness.pytest_plugin.state import STATE, State
+from harness.pytest_plugin.state import STATE, SessionState
 from harness.spec.load import is_task_file
 
 ALONE = "taskspec_alone"
@@ -28,7 +28,7 @@ JOURNAL = "taskspec_begun"
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class JournalEntries:
     """What a journal says, by task id; of several attempts of a task in one worker the last."""
 
     running: frozenset[str] = frozenset()
@@ -38,7 +38,7 @@ class Begun:
     """They had begun a step that is not to be done twice (DESIGN 4.2), running or over."""
 
 
-class Journal:
+class WorkerJournal:
     """The worker's side: a line for each thing that happens, there before what it tells of is done."""
 
     def __init__(self, path: Path, hear: Callable[[Any], None]) -> None:
@@ -91,7 +91,7 @@ def hearing(config: pytest.Config, hear: Callable[[Any], None]) -> Callable[[Any
     """`hear`, and in a worker that is to keep a journal that too."""
     path = getattr(config, "workerinput", {}).get(JOURNAL)
     with suppress(OSError):  # on another machine the folder is not there
-        return Journal(Path(path), hear).hear if path else hear
+        return WorkerJournal(Path(path), hear).hear if path else hear
     return hear
 
 
@@ -100,7 +100,7 @@ def alone(config: pytest.Config) -> bool:
     return bool(getattr(config, "workerinput", {}).get(ALONE))
 
 
-def read_journal(path: Path) -> Begun | None:
+def read_journal(path: Path) -> JournalEntries | None:
     """What a worker has written until it died; None when there is no telling."""
     try:
         lines = path.read_bytes().split(b"\n")[:-1]
@@ -109,7 +109,7 @@ def read_journal(path: Path) -> Begun | None:
         return None
 
 
-def _begun(lines: Iterable[tuple[str, str]]) -> Begun:
+def _begun(lines: Iterable[tuple[str, str]]) -> JournalEntries:
     state: dict[str, str] = {}
     wrote: set[str] = set()
     for word, task_id in lines:
@@ -120,7 +120,7 @@ def _begun(lines: Iterable[tuple[str, str]]) -> Begun:
         if word == "running":  # once more, as somebody has wished (`--reruns`)
             wrote.discard(task_id)
     running = frozenset(task_id for task_id, word in state.items() if word == "running")
-    return Begun(running, frozenset(state) - running, frozenset(wrote))
+    return JournalEntries(running, frozenset(state) - running, frozenset(wrote))
 
 
 # What becomes of the work of an xdist worker that died: who has killed it, and what runs again (decision 009).
@@ -140,7 +140,7 @@ AGAIN = "it ran alone, after a process had died in which other tasks ran at the 
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CrashVerdict:
     """Over the items that a dead worker had not done."""
 
     condemned: Mapping[str, str] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Verdict:
     """Any of these may have killed it: they run again, one at a time."""
 
 
-def verdict(pending: Sequence[str], begun: Begun, *, last: bool) -> Verdict:
+def verdict(pending: Sequence[str], begun: JournalEntries, *, last: bool) -> CrashVerdict:
     """Who has killed a worker with look-ahead. `pending`: not empty, in the order of their turns. `last`: none follows.
 
     A task that had begun to write does not run again: nobody can tell whether it took effect (DESIGN 4.2). Of what is
@@ -166,7 +166,7 @@ def verdict(pending: Sequence[str], begun: Begun, *, last: bool) -> Verdict:
             reasons = (_beside(item, suspects), WROTE * (item in wrote), NO_OTHER * (last and not spoilt))
             condemned[item] = "; ".join(filter(None, reasons)) if len(suspects) > 1 else ""
     condemned |= {item: UNTOLD for item in wrote if item not in suspects}
-    return Verdict(condemned, tuple(item for item in suspects if item not in condemned))
+    return CrashVerdict(condemned, tuple(item for item in suspects if item not in condemned))
 
 
 def task_id(node_id: str) -> str:
@@ -179,12 +179,12 @@ def of_task(node_id: str) -> bool:
     return is_task_file(Path(name)) or Path(name).suffix in (".yaml", ".yml", ".json")
 
 
-def looks_ahead(node: Any, state: State) -> bool:
+def looks_ahead(node: Any, state: SessionState) -> bool:
     """Whether a worker begins tasks before their turn."""
     return state.settings.task_workers != 1 and not getattr(node, "workerinput", {}).get(ALONE)
 
 
-def last_one(config: Any, state: State) -> bool:
+def last_one(config: Any, state: SessionState) -> bool:
     """Whether no worker takes the place of the one that has just died."""
     from xdist.dsession import get_default_max_worker_restart
 
@@ -260,16 +260,16 @@ class Comeback:
             self.go_on()
         return guilty[0] if guilty else None
 
-    def _verdict(self, node: Any, pending: list[str]) -> Verdict:
-        state: State = self.config.stash[STATE]
+    def _verdict(self, node: Any, pending: list[str]) -> CrashVerdict:
+        state: SessionState = self.config.stash[STATE]
         if not pending:
-            return Verdict()
+            return CrashVerdict()
         if not looks_ahead(node, state):
-            return Verdict({pending[0]: AGAIN if pending[0] in self.suspects else ""})
+            return CrashVerdict({pending[0]: AGAIN if pending[0] in self.suspects else ""})
         begun = read_journal(Path(getattr(node, "workerinput", {}).get(JOURNAL, "")))
         if begun is None:
             self.suspects.update(pending)
-            return Verdict({pending[0]: UNKNOWN})
+            return CrashVerdict({pending[0]: UNKNOWN})
         found = verdict(pending, begun, last=last_one(self.config, state))
         self.suspects.update(found.again, found.condemned)
         return found

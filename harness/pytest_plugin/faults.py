@@ -18,8 +18,8 @@ from harness.runner.compile import plans_of
 from harness.spec.problems import Problem, SpecError
 
 if TYPE_CHECKING:
-    from harness.faults.python import Injection
-    from harness.runner.api import Execution
+    from harness.faults.python import InjectedFault
+    from harness.runner.api import TaskExecution
 
 API = "harness.runner.api"
 ODDITIES: pytest.StashKey[list[Problem]] = pytest.StashKey()
@@ -44,7 +44,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def inject_fault() -> Iterator[Callable[..., Injection]]:
+def inject_fault() -> Iterator[Callable[..., InjectedFault]]:
     """`inject_fault({"kind": "refuse", "host": "shop.local", "seconds": 2})`: strikes every `execute_task` of the test.
 
     Takes what `harness.inject` takes. `with inject_fault(...):` ends earlier.
@@ -53,7 +53,7 @@ def inject_fault() -> Iterator[Callable[..., Injection]]:
 
     with ExitStack() as standing:
 
-        def inject_one(*faults: Any) -> Injection:
+        def inject_one(*faults: Any) -> InjectedFault:
             return standing.enter_context(inject(*faults))
 
         yield inject_one
@@ -72,12 +72,12 @@ def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, py
     """A test that fails shows what became of the tasks that it has run, and that failed: its `assert` cannot say."""
     report = yield
     if call.when == "call" and report.failed and API in sys.modules:
-        executed: list[Execution] = [each for each in sys.modules[API].EXECUTED if each.result.failure is not None]
+        executed: list[TaskExecution] = [each for each in sys.modules[API].EXECUTED if each.result.failure is not None]
         report.sections += [(f"task {each.plan.task_id}", _explained(each)) for each in executed]
     return report
 
 
-def _explained(executed: Execution) -> str:
+def _explained(executed: TaskExecution) -> str:
     from harness.reporting.console import failure_text  # loaded already where a task has run
 
     settings = executed.settings

@@ -14,14 +14,14 @@ import pytest
 from harness.pytest_plugin.collect import TaskItem
 from harness.pytest_plugin.options import redactor_of, without_secrets
 from harness.pytest_plugin.selection import task_items
-from harness.pytest_plugin.state import State
+from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS
 from harness.pytest_plugin.terminal import environment
 from harness.reporting.allure.files import executor_of
 from harness.reporting.files import read_json
 from harness.reporting.history.file import BrokenFileError, HistoryError, put_aside
 from harness.reporting.history.reading import kept_place
-from harness.reporting.history.record import Ending, Execution, Process, RunRecord, checkout_of
+from harness.reporting.history.record import Ending, Execution, OwnerProcess, RunRecord, checkout_of
 from harness.reporting.history.writing import RunWriter, happenings_of
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord
@@ -134,7 +134,7 @@ class RunHistory:
     A history that cannot be written is said once, in the summary, and fails no run.
     """
 
-    def __init__(self, config: pytest.Config, state: State) -> None:
+    def __init__(self, config: pytest.Config, state: SessionState) -> None:
         self._config = config
         self._state = state
         self._root: Path = state.settings.root
@@ -211,7 +211,7 @@ class RunHistory:
 
     def _opened(self, run: RunRecord) -> RunWriter:
         """A file that is certainly broken is put aside. Raises HistoryError."""
-        process = Process.own()
+        process = OwnerProcess.own()
         try:
             return RunWriter(self._root, run, process)
         except BrokenFileError:

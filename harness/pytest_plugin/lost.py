@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.pytest_plugin.state import State
+from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.unrun import unrun
 from harness.recovery.failure import Failure
 from harness.reporting.allure.sink import AllureSink
@@ -18,7 +18,7 @@ from harness.spec.problems import SpecError
 SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def report_lost_task(state: State, node_id: str, why: str = "") -> TaskRecord | None:
+def report_lost_task(state: SessionState, node_id: str, why: str = "") -> TaskRecord | None:
     """What can be said of the task behind a node id; None when it is no task, or cannot be read any more.
 
     `why`: more of what its process died of.

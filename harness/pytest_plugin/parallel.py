@@ -20,13 +20,13 @@ from harness.pytest_plugin.crashed_workers import alone, hearing
 from harness.pytest_plugin.run import asking, plan_of, repair
 from harness.pytest_plugin.selection import task_items
 from harness.pytest_plugin.state import CODE as INTERRUPTED
-from harness.pytest_plugin.state import RECORD, State
+from harness.pytest_plugin.state import RECORD, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.reporting.allure.sink import running_test
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import TaskRecord, task_record
 from harness.runner.compile import plans_of
-from harness.runner.parallel import Broken, Lookahead, Make, People, Ran, early, keep
+from harness.runner.parallel import BrokenTask, Make, ParallelRunner, Ran, ThreadInteraction, early, keep
 from harness.runner.schedule import Job
 from harness.spec.faults import Fault
 from harness.spec.suite import dependencies
@@ -50,7 +50,7 @@ STEPPING_IN = (
 class Ahead:
     """The look-ahead of one session; items are told to it as this process comes to know that it will run them."""
 
-    def __init__(self, state: State, lookahead: Lookahead) -> None:
+    def __init__(self, state: SessionState, lookahead: ParallelRunner) -> None:
         self._state = state
         self._lookahead = lookahead
         self._known: set[str] = set()
@@ -68,7 +68,7 @@ class Ahead:
         self._add(item)
         self._lookahead.skip(item.nodeid)
 
-    def stop(self) -> list[Ran | Broken]:
+    def stop(self) -> list[Ran | BrokenTask]:
         """No item follows: what ran and was not reported."""
         return self._lookahead.stop()
 
@@ -120,14 +120,14 @@ class Ahead:
                 self._episodes.setdefault(episode, []).append(item)
 
 
-def begin(config: pytest.Config, state: State) -> None:
+def begin(config: pytest.Config, state: SessionState) -> None:
     """Tasks of this session run several at once, where `task_workers` says so."""
     workers = state.settings.task_workers
     if workers == 1 or state.ahead is not None or alone(config):
         return
-    people = People(asking(state, config), partial(repair, config))
+    people = ThreadInteraction(asking(state, config), partial(repair, config))
     limit = 1 if workers == "auto" else workers
-    lookahead = Lookahead(state.harness(), limit, people, hearing(config, telemetry_of(config).hear))
+    lookahead = ParallelRunner(state.harness(), limit, people, hearing(config, telemetry_of(config).hear))
     if workers == "auto":
         lookahead.measure(processes(config))
     state.ahead = Ahead(state, lookahead)
@@ -163,12 +163,12 @@ class RealTimes:
         return report
 
 
-def end(state: State) -> None:
+def end(state: SessionState) -> None:
     """No item follows. What ran ahead and was not asked for is told apart: pytest makes no report of it."""
     ahead, state.ahead = state.ahead, None
     for left in ahead.stop() if ahead else ():
         redactor = state.harness().redactor
-        if isinstance(left, Broken):
+        if isinstance(left, BrokenTask):
             why = redactor.text(f"{type(left.error).__name__}: {left.error}")
             state.broken_off.append(f"{left.name.rpartition('::')[2]} ({why})")
         else:
@@ -176,7 +176,7 @@ def end(state: State) -> None:
             (state.interrupted if record.code == INTERRUPTED else state.passed_over).append(record)
 
 
-def passed_over_lines(state: State) -> list[str]:
+def passed_over_lines(state: SessionState) -> list[str]:
     """For the summary: what had run when the run ended early."""
     told = [_told(record) for record in state.passed_over]
     lines = [f"ran ahead, not reported: {', '.join(told)}"] if told else []

@@ -21,7 +21,7 @@ from harness.pytest_plugin.history import HISTORY, RunHistory
 from harness.pytest_plugin.run import OPTION
 from harness.pytest_plugin.selection import Sharding, WithDependencies, arrange, names_of, task_items
 from harness.pytest_plugin.signals import Signals
-from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, RECORD, STATE, State, cut_short
+from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, RECORD, STATE, SessionState, cut_short
 from harness.pytest_plugin.telemetry import TELEMETRY, RunTelemetry, check_extras, telemetry_of
 from harness.pytest_plugin.terminal import add_properties, environment, live_progress, refused, write_summary
 from harness.reporting.allure.files import write_allure_files
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     register_mark(config, "taskspec")
     settings = options.settings_of(config)
     check_extras(settings)
-    config.stash[STATE] = State(settings, live_progress(config), config.getoption("--task-agent"))
+    config.stash[STATE] = SessionState(settings, live_progress(config), config.getoption("--task-agent"))
     signals = Signals(config)
     config.stash[STATE].begun = signals.begin
     config.pluginmanager.register(signals, "taskspec-signals")
@@ -115,7 +115,7 @@ def pytest_handlecrashitem(crashitem: str, report: Any, sched: Any) -> None:
     """xdist: a worker died while it ran this item."""
     from harness.pytest_plugin.lost import report_lost_task
 
-    state: State = sched.config.stash[STATE]
+    state: SessionState = sched.config.stash[STATE]
     if record := report_lost_task(state, crashitem, getattr(sched, "why", {}).get(crashitem, "")):
         report.taskspec = record.model_dump(mode="json")
         report.longrepr = f"{report.longrepr}\n  artifacts: {record.artifacts}"
@@ -251,7 +251,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
     write_summary(terminalreporter, records, skipped, state.settings, place, more, state.idle)
 
 
-def _passed_over(state: State) -> list[str]:
+def _passed_over(state: SessionState) -> list[str]:
     if not (state.passed_over or state.broken_off):
         return []
     from harness.pytest_plugin import parallel as ahead

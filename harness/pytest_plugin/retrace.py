@@ -24,7 +24,7 @@ from harness.reporting.files import shown_path
 
 if TYPE_CHECKING:
     from harness.model.settings import Settings
-    from harness.pytest_plugin.state import State
+    from harness.pytest_plugin.state import SessionState
 
 OPTION = "--task-retrace"
 _SAFE = ("GET", "HEAD", "OPTIONS")
@@ -32,7 +32,7 @@ _FRESH = ("world", "reset")
 """Kinds of isolation under which a task that runs again meets nothing of what its first run did."""
 
 
-def traced_in_full(state: State, item: pytest.Item, plan: Plan, result: TaskResult) -> str:
+def traced_in_full(state: SessionState, item: pytest.Item, plan: Plan, result: TaskResult) -> str:
     """The line about the full trace for the failure text, after running the task again where that is asked for.
 
     Empty where nothing is to be said: the trace is full already, there is none, or the task did what it declares.
@@ -49,7 +49,7 @@ def traced_in_full(state: State, item: pytest.Item, plan: Plan, result: TaskResu
     return _again(state, plan)
 
 
-def _again(state: State, plan: Plan) -> str:
+def _again(state: SessionState, plan: Plan) -> str:
     harness = state.harness()
     second = replace(plan, key=f"{plan.key}.retrace", in_full=True)
     result = harness.run(second, lambda _event: None)
@@ -97,7 +97,7 @@ def what_was_written(result: TaskResult) -> str | None:
     return next(sent, None) or next(steps, None)
 
 
-def command(item: pytest.Item, state: State) -> str:
+def command(item: pytest.Item, state: SessionState) -> str:
     """The command that runs this item alone with the option, from the folder that pytest was started in.
 
     It meets the same faults, and the same agent chooses its steps: else it would not fail in the same way.

@@ -21,7 +21,7 @@ from harness.model.record import TaskResult
 from harness.model.settings import Settings
 from harness.pytest_plugin.errors import CriterionFailed, TaskFailed
 from harness.pytest_plugin.retrace import traced_in_full
-from harness.pytest_plugin.state import RECORD, STATE, State
+from harness.pytest_plugin.state import RECORD, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.pytest_plugin.unrun import bare_plan, unrun
 from harness.recovery.catalog import Family
@@ -173,7 +173,7 @@ class SessionOver(BaseException):
         super().__init__(str(ending))
 
 
-def _played(state: State, item: pytest.Item, loaded: Loaded) -> tuple[Plan, TaskResult, BaseException | None]:
+def _played(state: SessionState, item: pytest.Item, loaded: Loaded) -> tuple[Plan, TaskResult, BaseException | None]:
     """The result, also of a task that was interrupted: its report is written before the interruption goes on."""
     __tracebackhide__ = True
     ended: list[TaskEnded] = []
@@ -198,7 +198,9 @@ def _played(state: State, item: pytest.Item, loaded: Loaded) -> tuple[Plan, Task
         return ended[-1].plan, ended[-1].result, interruption
 
 
-def _ran(state: State, item: pytest.Item, loaded: Loaded, sink: Callable[[Event], None]) -> tuple[Plan, TaskResult]:
+def _ran(
+    state: SessionState, item: pytest.Item, loaded: Loaded, sink: Callable[[Event], None]
+) -> tuple[Plan, TaskResult]:
     """In its turn; under `--task-workers` it may have begun before."""
     if state.ahead is not None:
         ran = state.ahead.run(item, sink)
@@ -207,7 +209,7 @@ def _ran(state: State, item: pytest.Item, loaded: Loaded, sink: Callable[[Event]
     return plan, state.harness().run(plan, sink, asking(state, item.config), partial(repair, item.config))
 
 
-def plan_of(state: State, loaded: Loaded) -> Plan:
+def plan_of(state: SessionState, loaded: Loaded) -> Plan:
     """Raises SpecError. What a worker of xdist has left behind that died is not met by a task that runs again (002)."""
     plan = compile_plan(loaded, settings=state.settings, run_id=state.run_id, agent=state.chosen)
     episode = plan.spec.episode_id
@@ -216,7 +218,7 @@ def plan_of(state: State, loaded: Loaded) -> Plan:
     return replace(plan, world=f"{plan.world}.{state.afresh}") if state.afresh and not plan.spec.episode_id else plan
 
 
-def asking(state: State, config: pytest.Config) -> Ask | None:
+def asking(state: SessionState, config: pytest.Config) -> Ask | None:
     """Who can be asked, without being shown secrets."""
     ask, redactor = person(config), state.harness().redactor
     return ask and (lambda question, choices: ask(redactor.text(question), choices))
@@ -239,7 +241,7 @@ def repair(config: pytest.Config, plan: Plan, precondition: str, memory: Mapping
     return False if answer is None else answer
 
 
-def _require(state: State, item: pytest.Item, loaded: Loaded) -> None:
+def _require(state: SessionState, item: pytest.Item, loaded: Loaded) -> None:
     __tracebackhide__ = True
     found = obstacle(loaded.spec.dependencies, state.names, state.selected, state.done)
     if found is None:
@@ -258,7 +260,7 @@ def _skipped(reason: str) -> BaseException:
     return skip
 
 
-def _unready(state: State, item: pytest.Item, loaded: Loaded, error: SpecError) -> TaskFailed:
+def _unready(state: SessionState, item: pytest.Item, loaded: Loaded, error: SpecError) -> TaskFailed:
     """A task that no plan can be made of reads, counts and is kept like the others."""
     plan, redactor = bare_plan(loaded, state.run_id), state.harness().redactor
     result = unrun(state, plan, Failure("INVALID_INPUT", str(error)))

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.pytest_plugin.collect import TaskItem
-from harness.pytest_plugin.state import STATE, State
+from harness.pytest_plugin.state import STATE, SessionState
 from harness.spec.load import find_tasks, load_file, mentions
 from harness.spec.loaded import Loaded
 from harness.spec.parametrize import expand
@@ -100,7 +100,7 @@ def ordered(items: Sequence[pytest.Item], *, together: bool = False) -> list[pyt
     return [next(places) if isinstance(item, TaskItem) else item for item in items]
 
 
-def arrange(state: State, items: list[pytest.Item]) -> None:
+def arrange(state: SessionState, items: list[pytest.Item]) -> None:
     """Put the items in order. What is wrong with tasks beside each other is kept for when they run."""
     state.problems.clear()
     # A task that another one names may be in a file that was not collected: whoever makes the plan looks there.

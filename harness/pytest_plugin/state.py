@@ -17,7 +17,7 @@ from harness.model.settings import Settings
 from harness.recovery.failure import Failure
 from harness.reporting.archive import links_in, unusable_folders
 from harness.reporting.files import MANIFEST, read_json
-from harness.reporting.progress import Progress
+from harness.reporting.progress import ProgressLine
 from harness.reporting.summary import idle_lines
 from harness.reporting.task_record import TaskRecord
 from harness.resilience.events import Emit, nobody
@@ -26,13 +26,15 @@ from harness.spec.task import TaskSpec
 
 if TYPE_CHECKING:
     from harness.runner.harness import SyncHarness
-    from harness.runner.parallel import Broken, Ran
+    from harness.runner.parallel import BrokenTask, Ran
 
 
 # The tasks that Ctrl-C ended: pytest makes no report of them.
 
 
-def cut_short(config: pytest.Config, state: State, exitstatus: int, heard: Iterable[TaskRecord]) -> list[TaskRecord]:
+def cut_short(
+    config: pytest.Config, state: SessionState, exitstatus: int, heard: Iterable[TaskRecord]
+) -> list[TaskRecord]:
     """Those of xdist's workers, which are gone by now, by the reports they left. `heard`: those that have a report."""
     if config.getoption("numprocesses", None) and exitstatus == pytest.ExitCode.INTERRUPTED:
         return list(interrupted_tasks(state.settings.artifacts, state.run_id, {record.key for record in heard}))
@@ -92,17 +94,17 @@ class RunsAhead(Protocol):
         """This item's turn is over, and it did not run."""
         ...
 
-    def stop(self) -> list[Ran | Broken]:
+    def stop(self) -> list[Ran | BrokenTask]:
         """End what runs; what ran and had no turn."""
         ...
 
 
 @dataclass(slots=True)
-class State:
+class SessionState:
     """One session, or one xdist worker of it."""
 
     settings: Settings
-    progress: Progress
+    progress: ProgressLine
     chosen: str | None = None
     """The agent of the command line."""
     run_id: str = field(default_factory=lambda: new_run_id(datetime.now(UTC), os.getpid()))
@@ -198,6 +200,6 @@ AFRESH = "taskspec_afresh"
 """Key of `workerinput`: `State.afresh`."""
 DONE = "taskspec_done"
 """Key of `workerinput`: `State.done` so far, of a worker that follows one that died."""
-STATE: pytest.StashKey[State] = pytest.StashKey()
+STATE: pytest.StashKey[SessionState] = pytest.StashKey()
 RECORD: pytest.StashKey[TaskRecord] = pytest.StashKey()
 """Of an item whose task ran."""

@@ -15,14 +15,14 @@ import pytest
 
 from harness.model.events import Event, TaskStarted
 from harness.model.settings import Settings
-from harness.pytest_plugin.state import State
+from harness.pytest_plugin.state import SessionState
 from harness.reporting.allure.sink import running_test
 from harness.reporting.files import commandless, write_json, write_text
-from harness.reporting.progress import Progress
+from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import TaskRecord, error_metrics
 from harness.reporting.telemetry.log import LOGGER, EventLog, LogSink, Tail, begin, events_of, level_name, line
-from harness.reporting.telemetry.metrics import Tally
+from harness.reporting.telemetry.metrics import MetricsSink
 from harness.reporting.telemetry.record import Record, StepDone, TaskDone, TelemetryEvent
 from harness.reporting.telemetry.stream import Listener, Sink, Telemetry
 from harness.resilience import SystemClock
@@ -41,7 +41,7 @@ class TerminalLines:
 
     name = "terminal"
 
-    def __init__(self, config: pytest.Config, progress: Progress) -> None:
+    def __init__(self, config: pytest.Config, progress: ProgressLine) -> None:
         self._config = config
         self._progress = progress
 
@@ -136,7 +136,7 @@ def check_extras(settings: Settings) -> None:
 class RunTelemetry:
     """Of one pytest process: the only one, a worker of xdist, or the controller, which reads what its workers wrote."""
 
-    def __init__(self, config: pytest.Config, state: State) -> None:
+    def __init__(self, config: pytest.Config, state: SessionState) -> None:
         self._config = config
         self._state = state
         self._settings = state.settings
@@ -151,7 +151,7 @@ class RunTelemetry:
         self._records: dict[str, list[dict[str, Any]]] = {}
         """Node id -> what became of the task, each time that it ran (`--reruns`)."""
         self._notes: dict[str, str] = {}
-        self.tally = Tally(self.emit)
+        self.tally = MetricsSink(self.emit)
 
     @property
     def stream(self) -> Telemetry:

@@ -15,9 +15,9 @@ import pytest
 
 from harness.model.settings import Settings
 from harness.pytest_plugin.state import CODE as INTERRUPTED
-from harness.pytest_plugin.state import State
+from harness.pytest_plugin.state import SessionState
 from harness.reporting.files import commandless, shown_path
-from harness.reporting.progress import Progress
+from harness.reporting.progress import ProgressLine
 from harness.reporting.summary import summary_lines
 from harness.reporting.task_record import TaskRecord
 
@@ -74,12 +74,12 @@ class Terminal(io.TextIOBase):
         return writer.fullwidth - writer.width_of_current_line
 
 
-def live_progress(config: pytest.Config) -> Progress:
+def live_progress(config: pytest.Config) -> ProgressLine:
     """A live line where a person looks at a terminal; silence under xdist, `-q`, and in logs."""
     parallel = hasattr(config, "workerinput") or bool(config.getoption("numprocesses", None))
     live = sys.stdout.isatty() and not parallel and config.get_verbosity() >= 0
     terminal: Any = Terminal(config, live=live)
-    return Progress(terminal, terminal.room)
+    return ProgressLine(terminal, terminal.room)
 
 
 def write_summary(
@@ -117,7 +117,7 @@ def command() -> str:
     return "harness" if Path(path).is_absolute() else path
 
 
-def environment(config: pytest.Config, state: State) -> dict[str, str]:
+def environment(config: pytest.Config, state: SessionState) -> dict[str, str]:
     """For Allure's environment table: what the run ran on."""
     settings = state.settings
     return {

@@ -12,7 +12,7 @@ from harness.model.plan import Plan
 from harness.model.ports import Evidence, Item, Snapshot
 from harness.model.record import TaskResult
 from harness.model.report import Context
-from harness.pytest_plugin.state import State
+from harness.pytest_plugin.state import SessionState
 from harness.recovery import NoRecovery
 from harness.recovery.failure import Failure
 from harness.spec.expressions import environment_names
@@ -42,7 +42,7 @@ def bare_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.environ
     )
 
 
-def unrun(state: State, plan: Plan, failure: Failure, missed: str = "it did not run") -> TaskResult:
+def unrun(state: SessionState, plan: Plan, failure: Failure, missed: str = "it did not run") -> TaskResult:
     """The result of a task of which nothing is known but why, with its `errors/<key>` written, if the disk takes it.
 
     `missed`: why there is nothing to see of its browser.

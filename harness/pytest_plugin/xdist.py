@@ -17,7 +17,7 @@ from harness.pytest_plugin.crashed_workers import ALONE, JOURNAL, Comeback, last
 from harness.pytest_plugin.foreign import refuse
 from harness.pytest_plugin.gc import rarely
 from harness.pytest_plugin.selection import groups
-from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, STATE, State
+from harness.pytest_plugin.state import AFRESH, BROWSER, DONE, STATE, SessionState
 from harness.pytest_plugin.telemetry import telemetry_of
 from harness.recovery.failure import Failed
 from harness.spec.load import load_file
@@ -47,7 +47,7 @@ class XdistHooks:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """What a worker has to know of those that died before it."""
-        state: State = node.config.stash[STATE]
+        state: SessionState = node.config.stash[STATE]
         worker: dict[str, Any] = node.workerinput
         if state.workers_lost:
             worker[AFRESH], worker[DONE] = worker["workerid"], dict(state.done)
@@ -62,7 +62,7 @@ class XdistHooks:
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
         """A worker that died has said nothing."""
-        state: State = node.config.stash[STATE]
+        state: SessionState = node.config.stash[STATE]
         state.told_browser = state.told_browser or getattr(node, "workeroutput", {}).get(BROWSER, "")
         if error is not None:
             state.workers_lost += 1
@@ -96,7 +96,7 @@ class XdistHooks:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """The controller owns the services: it starts them when a worker has found tasks, before the first one runs."""
-        state: State = node.config.stash[STATE]
+        state: SessionState = node.config.stash[STATE]
         if ids and ordinary_tests.wanted(node.config):
             with contextlib.suppress(Failed, ValueError, OSError):  # each test reports it
                 state.harness().start()
@@ -149,7 +149,7 @@ class Deep:
 
     def _emptiest(self) -> Any:
         """The worker with the fewest items, of those that may know of more; None: there is none."""
-        state: State = self.config.stash[STATE]
+        state: SessionState = self.config.stash[STATE]
         depth = _depth(state.settings.task_workers)
         room: dict[Any, int] = {}
         for node, workload in self.assigned_work.items():
@@ -175,7 +175,7 @@ def _scheduling() -> Any:
                 by_file = self.config.getoption("dist") in BY_FILE
                 read = self.config.stash.get(READ, {})
                 groups = group_names(self.config.rootpath, node_ids, by_file=by_file, read=read)
-                state: State = self.config.stash[STATE]
+                state: SessionState = self.config.stash[STATE]
                 slots = state.harness().slots if groups and state.settings.shared_state else None
                 self.names = in_slots(groups, slots, len(self.nodes))
                 read.clear()  # nobody asks after this

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from harness.recovery.failure import Failure
-from harness.recovery.remedy import GiveUp, Random, Remedy, Repair, Rule, Skip, shorthand
+from harness.recovery.remedy import GiveUp, Random, Remedy, RepairPrecondition, Rule, Skip, shorthand
 
 
 class AbortWithWarning(Rule):
@@ -26,7 +26,7 @@ class AttemptRepair(Rule):
     strategy: Literal["attempt_repair"] = "attempt_repair"
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        yield Repair()
+        yield RepairPrecondition()
         yield GiveUp("aborted")
 
 

@@ -107,7 +107,7 @@ class Rewind:
 
 
 @dataclass(frozen=True, slots=True)
-class Repair:
+class RepairPrecondition:
     """Set up the precondition that does not hold, then look again (specs/003 4.5)."""
 
 
@@ -125,4 +125,4 @@ class Skip:
     what: Literal["step", "task"]
 
 
-Remedy = Retry | Substitute | Rewind | Repair | Trust | Skip | GiveUp
+Remedy = Retry | Substitute | Rewind | RepairPrecondition | Trust | Skip | GiveUp

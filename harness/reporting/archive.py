@@ -22,7 +22,7 @@ from harness.reporting.files import (
     MANIFEST,
     NAMES,
     UNREADABLE,
-    Entry,
+    ManifestEntry,
     absent,
     copy_files,
     copy_trace,
@@ -173,7 +173,7 @@ def _without_null(document: dict[str, Json]) -> dict[str, Json]:
     return {key: value for key, value in document.items() if value is not None}
 
 
-def _always(path: Path, write: Callable[[Path], None]) -> Entry:
+def _always(path: Path, write: Callable[[Path], None]) -> ManifestEntry:
     began = time.perf_counter()
     write(path)
     return taken(path, time.perf_counter() - began)
@@ -209,20 +209,20 @@ def _whole_trace(path: Path, result: TaskResult, evidence: Evidence, redactor: R
     redact_trace(whole, path, redactor)
 
 
-def _artifact(path: Path, write: Writer | None, evidence: Evidence, state: Snapshot) -> Entry:
+def _artifact(path: Path, write: Writer | None, evidence: Evidence, state: Snapshot) -> ManifestEntry:
     item = next((item for item in evidence.items if item.name == path.name), None)
     if item is not None and item.status == "skipped":
         return absent(path.name, item, evidence.why)
     if write is None:
         unwanted = item is None and path.name in ("memory_snapshot.json", "env_snapshot.json")
-        return Entry(path.name, "skipped", state.why) if unwanted else absent(path.name, item, evidence.why)
+        return ManifestEntry(path.name, "skipped", state.why) if unwanted else absent(path.name, item, evidence.why)
     began = time.perf_counter()
     try:
         write(path)
     except UNREADABLE as error:
         path.unlink(missing_ok=True)
         why = f"could not be redacted: {type(error).__name__}: {error}"
-        return Entry(path.name, "missed", why, at=item.at if item else None)
+        return ManifestEntry(path.name, "missed", why, at=item.at if item else None)
     return taken(path, time.perf_counter() - began, item)
 
 

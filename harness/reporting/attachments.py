@@ -35,7 +35,7 @@ _ATTEMPT_STYLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class AttemptBar:
     """A piece of time: `ok`, `no`, `wait` or `fault`. Seconds since the start of the task."""
 
     kind: str
@@ -44,12 +44,12 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AttemptRow:
     """One row of the page."""
 
     place: str
     text: str
-    bars: tuple[Bar, ...]
+    bars: tuple[AttemptBar, ...]
 
     @property
     def start(self) -> float:
@@ -72,7 +72,7 @@ def attempt_page(result: TaskResult, redactor: Redactor) -> str | None:
 _KEYS = (("ok", "worked"), ("no", "failed"), ("fault", "injected fault"))
 
 
-def attempt_lines(history: Iterable[StepRecord], total: int) -> Iterator[Line]:
+def attempt_lines(history: Iterable[StepRecord], total: int) -> Iterator[AttemptRow]:
     """A line for each attempt of a step that did not go at once, with the wait before it; one for those between."""
     for plain, records in groupby(history, key=lambda record: record.passed and not record.extra_attempts):
         if plain:
@@ -82,35 +82,37 @@ def attempt_lines(history: Iterable[StepRecord], total: int) -> Iterator[Line]:
                 yield from _tried(record, total)
 
 
-def _plain(records: list[StepRecord], total: int) -> Iterator[Line]:
+def _plain(records: list[StepRecord], total: int) -> Iterator[AttemptRow]:
     if not records:
         return
     first, last = place(records[0].index, total), place(records[-1].index, total)
-    bars = tuple(Bar("ok", each.t, each.seconds) for record in records for each in record.attempts)
+    bars = tuple(AttemptBar("ok", each.t, each.seconds) for record in records for each in record.attempts)
     what = described(done(records[0])) if len(records) == 1 else f"{len(records)} steps passed at once"
     name = f"{records[0].step.act} {what}" if len(records) == 1 else what
-    yield Line(first if first == last else f"{first} to {last}", name, bars)
+    yield AttemptRow(first if first == last else f"{first} to {last}", name, bars)
 
 
-def _tried(record: StepRecord, total: int) -> Iterator[Line]:
+def _tried(record: StepRecord, total: int) -> Iterator[AttemptRow]:
     name = f"{record.step.act} {described(done(record))}: "
     end: float | None = None
     for attempt in record.attempts:
-        wait = () if end is None or attempt.t - end < 0.01 else (Bar("wait", end, attempt.t - end),)
-        bar = Bar("ok" if attempt.passed else "no", attempt.t, attempt.seconds)
-        yield Line(place(record.index, total), name + note(attempt, record.step), (*wait, bar))
+        wait = () if end is None or attempt.t - end < 0.01 else (AttemptBar("wait", end, attempt.t - end),)
+        bar = AttemptBar("ok" if attempt.passed else "no", attempt.t, attempt.seconds)
+        yield AttemptRow(place(record.index, total), name + note(attempt, record.step), (*wait, bar))
         end, name = attempt.t + attempt.seconds, ""
     if record.rewound and end is not None:
-        yield Line("", f"went back {went_back(record)}", (Bar("wait", end, 0),))
+        yield AttemptRow("", f"went back {went_back(record)}", (AttemptBar("wait", end, 0),))
 
 
-def _fault_lines(result: TaskResult) -> Iterator[Line]:
+def _fault_lines(result: TaskResult) -> Iterator[AttemptRow]:
     for met in result.faults:
         if met.count:
-            yield Line("", f"injected fault {met.describe()}", tuple(Bar("fault", at, 0) for at in met.strikes))
+            yield AttemptRow(
+                "", f"injected fault {met.describe()}", tuple(AttemptBar("fault", at, 0) for at in met.strikes)
+            )
 
 
-def _row(line: Line, whole: float, redactor: Redactor) -> str:
+def _row(line: AttemptRow, whole: float, redactor: Redactor) -> str:
     own = [bar for bar in line.bars if bar.kind != "wait"] or list(line.bars)
     took = own[-1].start + own[-1].seconds - own[0].start
     text = html.escape(redactor.text(shortened(line.text, _TEXT)))
@@ -132,7 +134,7 @@ MOST_REQUESTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HarRequest:
     """One request of a HAR, and what came of it."""
 
     method: str
@@ -153,7 +155,7 @@ class Request:
         return self.status < 100 or self.status >= 400
 
 
-def requests_of(har: Json) -> Iterator[Request]:
+def requests_of(har: Json) -> Iterator[HarRequest]:
     """In the order of the file; entries that cannot be read are passed over."""
     log = har.get("log") if isinstance(har, dict) else None
     entries = log.get("entries") if isinstance(log, dict) else None
@@ -181,7 +183,7 @@ def har_page(har: Json) -> str | None:
     return still_page("Requests", f"<p>{html.escape(told)}</p>\n<table><tr>{head}</tr>\n{body}</table>\n")
 
 
-def _cells(request: Request, begun: datetime | None) -> list[tuple[str, object]]:
+def _cells(request: HarRequest, begun: datetime | None) -> list[tuple[str, object]]:
     now = _moment(request.at)
     at = f"{(now - begun).total_seconds():.2f} s" if now and begun else ""
     return [
@@ -196,10 +198,10 @@ def _cells(request: Request, begun: datetime | None) -> list[tuple[str, object]]
     ]
 
 
-def _request(entry: Mapping[str, Json]) -> Request:
+def _request(entry: Mapping[str, Json]) -> HarRequest:
     request, response = _table(entry, "request"), _table(entry, "response")
     content = _table(response, "content")
-    return Request(
+    return HarRequest(
         method=str(request.get("method", "")),
         url=str(request.get("url", "")),
         status=max(0, int(_number(response.get("status")))),

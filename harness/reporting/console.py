@@ -85,7 +85,7 @@ BEFORE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One line of the table. `seconds` covers all attempts, not the waits between them."""
 
     place: str
@@ -97,7 +97,7 @@ class Row:
     failing: bool = False
 
 
-def table(plan: Plan, result: TaskResult) -> Iterator[Row]:
+def table(plan: Plan, result: TaskResult) -> Iterator[TableRow]:
     """The rows around the failure; nothing for a result without one."""
     failed, total = result.failed_index, result.steps_total
     if failed is None:
@@ -111,10 +111,10 @@ def table(plan: Plan, result: TaskResult) -> Iterator[Row]:
     for index in range(max(0, stop - BEFORE), stop):
         yield _row(plan, index, total, records.get(index), failed)
     if chosen_nothing(result):
-        yield Row(str(failed), "", "the agent's choice", "FAILED", failing=True)
+        yield TableRow(str(failed), "", "the agent's choice", "FAILED", failing=True)
         return
     if incomplete(result):
-        yield Row("end", "", "memory_keys, artifacts", "FAILED", failing=True)
+        yield TableRow("end", "", "memory_keys, artifacts", "FAILED", failing=True)
         return
     yield from _failing(plan, result, records.get(failed), failed)
     if max(failed, -1) + 1 < total:
@@ -122,13 +122,13 @@ def table(plan: Plan, result: TaskResult) -> Iterator[Row]:
         yield _row(plan, following, total, records.get(following), failed)
 
 
-def _failing(plan: Plan, result: TaskResult, record: StepRecord | None, failed: int) -> Iterator[Row]:
+def _failing(plan: Plan, result: TaskResult, record: StepRecord | None, failed: int) -> Iterator[TableRow]:
     """What failed; when that is a comparison of `state_bindings`, after the step that it followed."""
     own = next((r for r in reversed(result.history) if r.index == failed and r.passed), None)
     if own is not None and record is not None and own.step != record.step and 0 <= failed < result.steps_total:
         yield replace(_row(plan, failed, result.steps_total, own, failed), failing=False)
     if fault := undone(result):
-        yield Row(place(failed, result.steps_total), "fault", fault.fault.describe(), "FAILED", failing=True)
+        yield TableRow(place(failed, result.steps_total), "fault", fault.fault.describe(), "FAILED", failing=True)
         yield replace(_row(plan, failed, result.steps_total, record, failed), failing=False)
         return
     yield _row(plan, failed, result.steps_total, record, failed)
@@ -193,17 +193,17 @@ def described(step: Step) -> str:
     return f"{found} = {value!r}" if found and value is not None else str(found or (value if value is not None else ""))
 
 
-def _row(plan: Plan, index: int, total: int, record: StepRecord | None, failed: int) -> Row:
+def _row(plan: Plan, index: int, total: int, record: StepRecord | None, failed: int) -> TableRow:
     step = done(record) if record else plan.steps[index] if 0 <= index < len(plan.steps) else None
     act, target = (step.act, worked_on(record) if record else described(step)) if step else ("", "")
     if record is not None and record.effect_already_done:
         seconds = sum(attempt.seconds for attempt in record.attempts)
-        return Row(place(index, total), act, target, "done", seconds, len(record.attempts), index == failed)
+        return TableRow(place(index, total), act, target, "done", seconds, len(record.attempts), index == failed)
     if record is None or not record.attempts:
-        return Row(place(index, total), act, target, "not run", failing=index == failed)
+        return TableRow(place(index, total), act, target, "not run", failing=index == failed)
     seconds = sum(attempt.seconds for attempt in record.attempts)
     status = "skipped" if record.skipped else "ok" if record.passed else "FAILED"
-    return Row(place(index, total), act, target, status, seconds, len(record.attempts), index == failed)
+    return TableRow(place(index, total), act, target, status, seconds, len(record.attempts), index == failed)
 
 
 def shortened(text: str, width: int) -> str:
@@ -333,7 +333,7 @@ def _body(
     yield from _surroundings(result, width)
 
 
-def _table(rows: list[Row], width: int) -> Iterator[str]:
+def _table(rows: list[TableRow], width: int) -> Iterator[str]:
     act = max((len(row.act) for row in rows), default=0)
     target = min(max((len(row.target) for row in rows), default=0), max(10, width - act - 43))
     for row in rows:

@@ -54,7 +54,7 @@ def redacted_copy(source: Path, target: Path, redactor: Redactor) -> None:
             target.write_bytes(redactor.data(source.read_bytes()))
 
 
-def copy_files(scratch: Path, target: Path, redactor: Redactor) -> list[Entry]:
+def copy_files(scratch: Path, target: Path, redactor: Redactor) -> list[ManifestEntry]:
     """Named screenshots and downloads: what lies in these folders of the scratch folder."""
     return [_copied(scratch, source, target, redactor) for source in sorted(_kept(scratch))]
 
@@ -78,19 +78,19 @@ def _kept(scratch: Path) -> Iterator[Path]:
             yield from (path for path in paths if not path.is_symlink() and inside(scratch, path))
 
 
-def _copied(scratch: Path, source: Path, target: Path, redactor: Redactor) -> Entry:
+def _copied(scratch: Path, source: Path, target: Path, redactor: Redactor) -> ManifestEntry:
     parts = source.relative_to(scratch).parts
     name = Path(*(parts[1:] if parts[0] == "files" else parts))
     if source.stat().st_size > _LARGEST:
-        return Entry(str(name), "missed", f"larger than {_LARGEST} bytes")
+        return ManifestEntry(str(name), "missed", f"larger than {_LARGEST} bytes")
     path = target / redactor.text(str(name)).replace("\\", "_")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _file_copy(source, path, redactor, pictured=parts[0] == "screenshots")
     except UNREADABLE as error:
         path.unlink(missing_ok=True)
-        return Entry(str(name), "missed", f"could not be redacted: {type(error).__name__}: {error}")
-    return Entry(str(name), "taken", bytes=path.stat().st_size)
+        return ManifestEntry(str(name), "missed", f"could not be redacted: {type(error).__name__}: {error}")
+    return ManifestEntry(str(name), "taken", bytes=path.stat().st_size)
 
 
 def _file_copy(source: Path, target: Path, redactor: Redactor, *, pictured: bool) -> None:
@@ -174,7 +174,7 @@ MANIFEST = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ManifestEntry:
     """What became of one artifact."""
 
     name: str
@@ -193,25 +193,25 @@ class Entry:
         return found | when | ({"reason": self.reason} if self.reason else {})
 
 
-def taken(path: Path, seconds: float, item: Item | None = None) -> Entry:
+def taken(path: Path, seconds: float, item: Item | None = None) -> ManifestEntry:
     """A file that is there. `item`: what the evidence says of it; without one it was made as it was written."""
     state = path.stat()
     spent, reason, at = (item.seconds, item.reason, item.at) if item else (0.0, "", None)
     at = at or datetime.fromtimestamp(state.st_mtime, UTC)
-    return Entry(path.name, "taken", reason, spent + seconds, state.st_size, at)
+    return ManifestEntry(path.name, "taken", reason, spent + seconds, state.st_size, at)
 
 
-def absent(name: str, item: Item | None, why: str) -> Entry:
+def absent(name: str, item: Item | None, why: str) -> ManifestEntry:
     """An artifact that is not there, with the reason the evidence gives; `why` where it names none."""
     if item is None:
-        return Entry(name, "missed", why)
+        return ManifestEntry(name, "missed", why)
     if item.status == "taken":
-        return Entry(name, "missed", "said to be taken, but its file is not there", item.seconds, at=item.at)
-    return Entry(name, item.status, item.reason or "no reason known", item.seconds, at=item.at)
+        return ManifestEntry(name, "missed", "said to be taken, but its file is not there", item.seconds, at=item.at)
+    return ManifestEntry(name, item.status, item.reason or "no reason known", item.seconds, at=item.at)
 
 
 def manifest(
-    report: ErrorReport, key: str, run: str, entries: Sequence[Entry], files: Sequence[Entry]
+    report: ErrorReport, key: str, run: str, entries: Sequence[ManifestEntry], files: Sequence[ManifestEntry]
 ) -> dict[str, Json]:
     """The document; `run` is the run that wrote the directory."""
     order = {name: place for place, name in enumerate(NAMES)}

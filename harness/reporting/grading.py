@@ -13,7 +13,7 @@ from harness.model.record import TaskResult
 from harness.recovery.failure import Failed
 from harness.reporting.files import write_json
 from harness.reporting.redaction import MARK, Redactor, is_secret_name
-from harness.spec.references import BadReferenceError, MissingMemory, Scope, interpolate_criterion
+from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
 
 PAGE_STATE = "page_state.json"
 UNMET = "CRITERIA_UNMET"
@@ -60,7 +60,7 @@ def _unmet(result: TaskResult) -> frozenset[str] | None:
 
 def _resolved(text: str, result: TaskResult) -> str:
     try:
-        return interpolate_criterion(text, Scope(memory=result.memory))
+        return interpolate_criterion(text, ReferenceScope(memory=result.memory))
     except (BadReferenceError, MissingMemory, Failed):
         return text
 

@@ -9,12 +9,12 @@ from rich.cells import cell_len, set_cell_size
 
 from harness.model.events import Event, RemedyChosen, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan
-from harness.recovery import Repair, Retry, Rewind, Substitute
+from harness.recovery import RepairPrecondition, Retry, Rewind, Substitute
 from harness.reporting.console import numbered, place, shortened
 from harness.reporting.redaction import Redactor
 
 
-class Progress:
+class ProgressLine:
     """Writes behind the cursor and takes it back, so that pytest's own line stays. Off a terminal it is silent."""
 
     def __init__(self, stream: TextIO, room: Callable[[], int] = lambda: 79, redactor: Redactor | None = None) -> None:
@@ -73,7 +73,7 @@ def _remedy(event: RemedyChosen) -> str:
             return f"trying {shortened(selector, 100)}"
         case Rewind():
             return "going back to a checkpoint"
-        case Repair():
+        case RepairPrecondition():
             return "repairing"
         case _:
             return ""

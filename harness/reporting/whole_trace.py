@@ -39,7 +39,7 @@ _LEVELS = {"WARNING": "warning", "ERROR": "error", "INFO": "info", "DEBUG": "deb
 
 
 @dataclass(slots=True)
-class Part:
+class ContextTrace:
     """One of Playwright's traces: of one browser context, from when its recording began."""
 
     name: str
@@ -73,7 +73,7 @@ def write_whole_trace(target: Path, result: TaskResult, evidence: Evidence) -> N
             made.writestr(f"{part.name}.network", part.network)
 
 
-def _parts(folder: Path, made: zipfile.ZipFile, problems: list[str]) -> Iterator[Part]:
+def _parts(folder: Path, made: zipfile.ZipFile, problems: list[str]) -> Iterator[ContextTrace]:
     """Playwright's traces in order; their pictures and bodies go into `made` at once, each once."""
     earlier = sorted(folder.glob("trace-*.zip"), key=lambda path: int(path.stem.rpartition("-")[2]))
     for number, path in enumerate((*earlier, folder / TRACE), 1):
@@ -84,11 +84,11 @@ def _parts(folder: Path, made: zipfile.ZipFile, problems: list[str]) -> Iterator
                 problems.append(f"Playwright's own trace could not be read: {error}")
 
 
-def _part(name: str, path: Path, made: zipfile.ZipFile) -> Part:
+def _part(name: str, path: Path, made: zipfile.ZipFile) -> ContextTrace:
     with zipfile.ZipFile(path) as old:
         trace = old.read("trace.trace")
         network = old.read("trace.network") if "trace.network" in old.NameToInfo else b""
-        part = Part(name, trace, network, json.loads(trace.partition(b"\n")[0]))
+        part = ContextTrace(name, trace, network, json.loads(trace.partition(b"\n")[0]))
         for info in old.infolist():
             if "/" in info.filename and not info.is_dir() and info.filename not in made.NameToInfo:
                 made.writestr(info.filename, old.read(info))
@@ -114,7 +114,7 @@ def _ms(at: datetime) -> float:
 class _Writer:
     """The events of our own records, on the clock of Playwright's last trace."""
 
-    def __init__(self, result: TaskResult, origin: float, parts: Sequence[Part]) -> None:
+    def __init__(self, result: TaskResult, origin: float, parts: Sequence[ContextTrace]) -> None:
         self._result, self._origin, self._parts = result, origin, parts
         self._tries = [
             (_ms(attempt.started), _ms(attempt.started) + attempt.seconds * 1000, _call(number, record, turn))
@@ -194,12 +194,12 @@ class _Writer:
             snapshot["response"] = _with_file(entry["response"], made, names)
             yield {"type": "resource-snapshot", "snapshot": snapshot}
 
-    def nested(self, part: Part) -> Iterator[bytes]:
+    def nested(self, part: ContextTrace) -> Iterator[bytes]:
         """Playwright's own lines, its actions under the attempts that they belong to."""
         for line in part.trace.split(b"\n"):
             yield self._under(part, json.loads(line)) if line.startswith(_BEFORE) else line
 
-    def _under(self, part: Part, event: Json) -> bytes:
+    def _under(self, part: ContextTrace, event: Json) -> bytes:
         wall = float(event["startTime"]) + part.origin
         nearest = bisect_right(self._tries, (wall + 1, float("inf"), "")) - 1
         if "parentId" not in event and nearest >= 0 and wall <= self._tries[nearest][1] + 1:
@@ -224,7 +224,7 @@ def _location(where: str) -> Json:
     return {"url": url, "lineNumber": int(line) if line.isdecimal() else 0, "columnNumber": 0}
 
 
-def _heard(part: Part) -> Iterator[tuple[str, float]]:
+def _heard(part: ContextTrace) -> Iterator[tuple[str, float]]:
     """What Playwright's trace has of the console and of uncaught errors: the text, and when, on the wall clock."""
     for line in part.trace.split(b"\n"):
         if line.startswith(_CONSOLE):
@@ -236,7 +236,7 @@ def _heard(part: Part) -> Iterator[tuple[str, float]]:
             yield str(error.get("message", "")), float(event.get("time", 0)) + part.origin
 
 
-def _requested(part: Part) -> Iterator[tuple[str, str, str]]:
+def _requested(part: ContextTrace) -> Iterator[tuple[str, str, str]]:
     for line in part.network.split(b"\n"):
         if line.strip():
             yield _request(json.loads(line)["snapshot"])

@@ -20,7 +20,7 @@ from harness.resilience.events import CircuitChanged, Emit, nobody
 # The values around a circuit breaker: its state, its settings, what is saved of it, and how it refuses.
 
 
-class State(StrEnum):
+class CircuitState(StrEnum):
     """Of a circuit, spelled as specs/000 does."""
 
     CLOSED = "closed"
@@ -60,16 +60,16 @@ class Transition:
     """A circuit went from one state to another, at `at` (monotonic seconds)."""
 
     at: float
-    before: State
-    after: State
+    before: CircuitState
+    after: CircuitState
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class CircuitSnapshot:
     """What is saved of a circuit. Times are seconds of the time of day (Unix time)."""
 
-    state: State
+    state: CircuitState
     failures: int
     successes: int
     """Good probes since it is half-open."""
@@ -144,7 +144,7 @@ _TICK = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitPermit:
     """Leave to wait for an open circuit: as long as it would be over before the deadline."""
 
     clock: Clock
@@ -157,7 +157,7 @@ def brief(error: BaseException) -> str:
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
-async def admission(breaker: Breaker, wait: Wait | None = None) -> Ticket:
+async def admission(breaker: Breaker, wait: WaitPermit | None = None) -> Ticket:
     """The right to make a call; raises CircuitOpen.
 
     Without `wait` at once. With it, as soon as it is known that the circuit rests longer than the deadline allows;
@@ -178,7 +178,7 @@ def guard(
     breaker: Breaker,
     *,
     counts: Counts,
-    wait: Wait | None = None,
+    wait: WaitPermit | None = None,
     describe: Callable[[BaseException], str] = brief,
 ) -> Policy[T]:
     """Ask the breaker before each call, and tell it how the call ended.
@@ -213,9 +213,9 @@ __all__ = [
     "Breaker",
     "BreakerSettings",
     "CircuitOpen",
+    "CircuitSnapshot",
+    "CircuitState",
     "Signal",
-    "Snapshot",
-    "State",
     "Ticket",
     "Transition",
 ]
@@ -233,10 +233,14 @@ class Signal(StrEnum):
     RESET = "manual_reset"
 
 
-TRANSITIONS: Mapping[State, Mapping[Signal, State]] = {
-    State.CLOSED: {Signal.TRIPPED: State.OPEN},
-    State.OPEN: {Signal.RESTED: State.HALF_OPEN, Signal.RESET: State.CLOSED},
-    State.HALF_OPEN: {Signal.PROVED: State.CLOSED, Signal.TRIPPED: State.OPEN, Signal.RESET: State.CLOSED},
+TRANSITIONS: Mapping[CircuitState, Mapping[Signal, CircuitState]] = {
+    CircuitState.CLOSED: {Signal.TRIPPED: CircuitState.OPEN},
+    CircuitState.OPEN: {Signal.RESTED: CircuitState.HALF_OPEN, Signal.RESET: CircuitState.CLOSED},
+    CircuitState.HALF_OPEN: {
+        Signal.PROVED: CircuitState.CLOSED,
+        Signal.TRIPPED: CircuitState.OPEN,
+        Signal.RESET: CircuitState.CLOSED,
+    },
 }
 """The whole machine; a signal that a state does not list cannot come in it."""
 
@@ -296,7 +300,7 @@ class Breaker:
         """The last failure, in words."""
         self._now = now
         self._emit = emit
-        self._state = State.CLOSED
+        self._state = CircuitState.CLOSED
         self._successes = 0
         self._calls = 0
         self._opened_at = 0.0
@@ -305,13 +309,13 @@ class Breaker:
         self._history: deque[Transition] = deque(maxlen=20)
 
     @property
-    def state(self) -> State:
+    def state(self) -> CircuitState:
         """As a caller would find it now: an open circuit whose rest is over reads half_open.
 
         Its event comes when the first caller is admitted: nothing happens by looking.
         """
-        rested = self._state is State.OPEN and not self.rests_for()
-        return State.HALF_OPEN if rested else self._state
+        rested = self._state is CircuitState.OPEN and not self.rests_for()
+        return CircuitState.HALF_OPEN if rested else self._state
 
     @property
     def history(self) -> tuple[Transition, ...]:
@@ -320,13 +324,13 @@ class Breaker:
 
     def rests_for(self) -> float:
         """Seconds until a caller is admitted, 0 when one is now; while a probe is out, the longest it may take."""
-        if self._state is State.OPEN:
+        if self._state is CircuitState.OPEN:
             return max(0.0, self._opened_at + self.settings.reset_seconds - self._now())
         return 0.0 if self._probe_until is None else max(0.0, self._probe_until - self._now())
 
     def admit(self) -> Ticket:
         """The right to call, at once; raises CircuitOpen instead. Half-open, one call at a time is admitted."""
-        if self._state is State.CLOSED:
+        if self._state is CircuitState.CLOSED:
             return Ticket(self, self._generation)
         rest = self.rests_for()
         if rest > 0:
@@ -334,14 +338,14 @@ class Breaker:
         self._probe_until = self._now() + self.settings.probe_seconds
         self._generation += 1
         ticket = Ticket(self, self._generation)
-        if self._state is State.OPEN:
+        if self._state is CircuitState.OPEN:
             self._move(Signal.RESTED)
         return ticket
 
     def reset(self) -> None:
         """Closed, with nothing counted; what is under way counts no more. Not a transition when it was closed."""
         self._generation += 1
-        if self._state is State.CLOSED:
+        if self._state is CircuitState.CLOSED:
             self._forget()
         else:
             self._move(Signal.RESET)
@@ -351,7 +355,7 @@ class Breaker:
         if generation != self._generation:
             return
         self._calls += 1
-        if self._state is State.CLOSED:
+        if self._state is CircuitState.CLOSED:
             self.failures = 0
             return
         self._probe_until = None
@@ -368,7 +372,7 @@ class Breaker:
         self.failures += 1
         self.error = error
         enough = self.failures >= self.settings.failure_threshold and self._calls >= self.settings.volume_threshold
-        if enough or self._state is State.HALF_OPEN:
+        if enough or self._state is CircuitState.HALF_OPEN:
             self._probe_until = None
             self._generation += 1
             self._opened_at = self._now()
@@ -379,23 +383,23 @@ class Breaker:
         if generation == self._generation:
             self._probe_until = None
 
-    def snapshot(self, wall: datetime) -> Snapshot:
+    def snapshot(self, wall: datetime) -> CircuitSnapshot:
         """All that `restore` needs. `wall` is the time of day now; a monotonic time means nothing elsewhere."""
         offset = wall.timestamp() - self._now()
-        return Snapshot(
+        return CircuitSnapshot(
             state=self._state,
             failures=self.failures,
             successes=self._successes,
             calls=self._calls,
             error=self.error,
-            opened_at=offset + self._opened_at if self._state is not State.CLOSED else None,
+            opened_at=offset + self._opened_at if self._state is not CircuitState.CLOSED else None,
             probe_until=offset + self._probe_until if self._probe_until is not None else None,
             generation=self._generation,
             reason=self._history[-1].reason if self._history else "",
             saved_at=wall.timestamp(),
         )
 
-    def restore(self, saved: Snapshot, wall: datetime) -> None:
+    def restore(self, saved: CircuitSnapshot, wall: datetime) -> None:
         """Be what was saved, here or in another process; one that has rested long enough is ready to probe.
 
         No event: whoever made the transition has said it. A time that lies in the future, by a clock that was set
@@ -413,7 +417,7 @@ class Breaker:
         self._probe_until = None if saved.probe_until is None else min(latest, offset + saved.probe_until)
 
     def _refusal(self, rest: float) -> CircuitOpen:
-        return CircuitOpen(self.name, rest, self.error, self.failures, self._state is State.HALF_OPEN)
+        return CircuitOpen(self.name, rest, self.error, self.failures, self._state is CircuitState.HALF_OPEN)
 
     def _move(self, signal: Signal) -> None:
         """Says so last: whoever listens finds the circuit as it is now."""
@@ -421,7 +425,7 @@ class Breaker:
         reason = signal.value.format(failures=self.failures)
         self._history.append(Transition(self._now(), before, self._state, reason))
         self._successes = 0
-        if self._state is State.CLOSED:
+        if self._state is CircuitState.CLOSED:
             self._forget()
         self._emit(CircuitChanged(self.name, before.value, self._state.value, reason))
 

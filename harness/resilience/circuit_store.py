@@ -18,7 +18,7 @@ from typing import Final
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-from harness.resilience.breaker import Snapshot, State
+from harness.resilience.breaker import CircuitSnapshot, CircuitState
 from harness.resilience.clock import Clock
 
 # The file of a circuit store: made, recognized, refused; a row as a snapshot.
@@ -78,10 +78,10 @@ def open_file(path: Path, patience: float, wall: datetime) -> sqlite3.Connection
     return database
 
 
-def snapshot_of(row: sqlite3.Row) -> Snapshot:
+def snapshot_of(row: sqlite3.Row) -> CircuitSnapshot:
     """A row of the table; raises ValueError for a state that there is not."""
     values = {key: row[key] for key in row.keys() if key != "name"}  # noqa: SIM118 - a Row iterates over its values
-    return Snapshot(**{**values, "state": State(values["state"])})
+    return CircuitSnapshot(**{**values, "state": CircuitState(values["state"])})
 
 
 def _prepare(database: sqlite3.Connection, path: Path, patience: float, oldest: float) -> None:
@@ -189,9 +189,9 @@ class CircuitStore:
         """Seconds since which nothing can be written, 0 when it can."""
         return 0.0 if self._away_since is None else self._clock.now() - self._away_since
 
-    def load(self, name: str) -> Snapshot | None:
+    def load(self, name: str) -> CircuitSnapshot | None:
         """What is kept of a circuit; None: nothing, or it cannot be read for now."""
-        found: Snapshot | None = None
+        found: CircuitSnapshot | None = None
         if self._worth_trying():
             with self._tolerant():
                 row = self._open().execute(_LOAD, (name,)).fetchone()
@@ -223,7 +223,7 @@ class CircuitStore:
                 with suppress(sqlite3.Error):
                     database.execute("ROLLBACK")
 
-    def save(self, name: str, circuit: Snapshot) -> None:
+    def save(self, name: str, circuit: CircuitSnapshot) -> None:
         """Keep this of a circuit; inside `exclusive`, where it answered True."""
         with self._tolerant():
             self._open().execute(_SAVE, {"name": name, **asdict(circuit)})

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeVar
 
-from harness.resilience.breaker import Breaker, BreakerSettings, Snapshot, State, Ticket
+from harness.resilience.breaker import Breaker, BreakerSettings, CircuitSnapshot, CircuitState, Ticket
 from harness.resilience.circuit_store import CircuitStore
 from harness.resilience.clock import Clock
 from harness.resilience.events import Emit, ResilienceEvent, nobody
@@ -41,11 +41,11 @@ class SharedBreaker(Breaker):
         self._clock = clock
         self._tell = emit
         self._store = store
-        self._seen: Snapshot | None = None
+        self._seen: CircuitSnapshot | None = None
         self._look_at = float("-inf")
 
     @property
-    def state(self) -> State:
+    def state(self) -> CircuitState:
         self._look()
         return super().state
 
@@ -55,12 +55,12 @@ class SharedBreaker(Breaker):
 
     def admit(self) -> Ticket:
         self._look()
-        if self._state is State.CLOSED or super().rests_for() > 0:
+        if self._state is CircuitState.CLOSED or super().rests_for() > 0:
             return super().admit()
         return self._together(self._probe)
 
     def succeeded(self, generation: int) -> None:
-        if self._state is State.CLOSED and not self.failures:
+        if self._state is CircuitState.CLOSED and not self.failures:
             super().succeeded(generation)
         else:
             self._together(lambda _: Breaker.succeeded(self, generation))
@@ -69,7 +69,7 @@ class SharedBreaker(Breaker):
         self._together(lambda _: Breaker.failed(self, generation, error))
 
     def released(self, generation: int) -> None:
-        if self._state is not State.CLOSED:
+        if self._state is not CircuitState.CLOSED:
             self._together(lambda _: Breaker.released(self, generation))
 
     def reset(self) -> None:
@@ -114,7 +114,7 @@ class SharedBreaker(Breaker):
             return
         self._seen = kept
         wall = self._clock.wall()
-        if kept.state is State.CLOSED and wall.timestamp() - kept.saved_at > COUNTED_FOR:
+        if kept.state is CircuitState.CLOSED and wall.timestamp() - kept.saved_at > COUNTED_FOR:
             kept = replace(kept, failures=0, calls=0, error="")
         self.restore(kept, wall)
 
@@ -122,7 +122,7 @@ class SharedBreaker(Breaker):
 _DEFAULTS = BreakerSettings()
 
 
-class Scope(StrEnum):
+class CircuitScope(StrEnum):
     """What a circuit protects: a failure of one says nothing of the others."""
 
     ORIGIN = "origin"
@@ -137,14 +137,14 @@ class Scope(StrEnum):
     """Where browsers are to be had: `endpoint:ws://browsers:3000`."""
 
 
-_NONE: Mapping[Scope, BreakerSettings] = MappingProxyType({})
+_NONE: Mapping[CircuitScope, BreakerSettings] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class CircuitName:
     """A scope and a name in it; written `scope:name`."""
 
-    scope: Scope
+    scope: CircuitScope
     name: str
 
     def __str__(self) -> str:
@@ -154,14 +154,16 @@ class CircuitName:
     def parse(cls, text: str) -> CircuitName:
         """Out of `scope:name`; raises ValueError saying what is wrong with it."""
         scope, colon, name = text.partition(":")
-        if scope not in set(Scope):
-            near = get_close_matches(scope, list(Scope), 1)
+        if scope not in set(CircuitScope):
+            near = get_close_matches(scope, list(CircuitScope), 1)
             meant = f"; did you mean '{near[0]}'?" if near else ""
             found = f"scope {scope!r}" if colon else "no scope"
-            raise ValueError(f"circuit {text!r}: expected SCOPE:NAME with {_any_of(list(Scope))}, found {found}{meant}")
+            raise ValueError(
+                f"circuit {text!r}: expected SCOPE:NAME with {_any_of(list(CircuitScope))}, found {found}{meant}"
+            )
         if not name or name != name.strip():
             raise ValueError(f"circuit {text!r}: expected a name after '{scope}:', found {name!r}")
-        return cls(Scope(scope), name)
+        return cls(CircuitScope(scope), name)
 
 
 class Circuits:
@@ -180,7 +182,7 @@ class Circuits:
         emit: Emit = nobody,
         store: CircuitStore | None = None,
         enabled: bool = True,
-        scopes: Mapping[Scope, BreakerSettings] = _NONE,
+        scopes: Mapping[CircuitScope, BreakerSettings] = _NONE,
         limit: int = 1000,
     ) -> None:
         """`scopes` has the settings of those that differ. Not `enabled`, no circuit ever opens and none is kept."""
@@ -203,7 +205,7 @@ class Circuits:
         self._bound(key)
         return made
 
-    def states(self) -> dict[str, State]:
+    def states(self) -> dict[str, CircuitState]:
         """Name -> state as a caller would find it now, by name; with a store, those that only others use too."""
         return {name: self.breaker(name).state for name in self._names()}
 
@@ -229,11 +231,11 @@ class Circuits:
     def _bound(self, new: str) -> None:
         if len(self._breakers) <= self._limit:
             return
-        closed = (name for name, it in self._breakers.items() if name != new and it.state is State.CLOSED)
+        closed = (name for name, it in self._breakers.items() if name != new and it.state is CircuitState.CLOSED)
         oldest = next(closed, None)
         if oldest is not None:
             del self._breakers[oldest]
 
 
-def _any_of(words: list[Scope]) -> str:
+def _any_of(words: list[CircuitScope]) -> str:
     return f"{', '.join(words[:-1])} or {words[-1]}"

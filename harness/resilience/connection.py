@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from harness.resilience.breaker import TRANSITIONS, State
+from harness.resilience.breaker import TRANSITIONS, CircuitState
 from harness.resilience.events import CircuitChanged, Emit, InvariantBroken, ResilienceEvent, ServiceChanged, nobody
 
 Told = Callable[[str, str, str, str], ResilienceEvent]
@@ -18,7 +18,7 @@ Told = Callable[[str, str, str, str], ResilienceEvent]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TransitionTable:
     """All that one dimension can be, and where each state leads."""
 
     dimension: str
@@ -31,7 +31,7 @@ def _moves(**states: str) -> dict[str, frozenset[str]]:
     return {state: frozenset(after.split()) for state, after in states.items()}
 
 
-SERVER = Table(
+SERVER = TransitionTable(
     "server",
     "down",
     _moves(
@@ -43,16 +43,19 @@ SERVER = Table(
 )
 """down -> booting -> up. One that is found running goes from `down` to `up`: it was never booted from here (000,
 fast-start, step 2). `permanently_failed` is that of specs/002; only an order leads out of it."""
-EXTENSION = Table(
+EXTENSION = TransitionTable(
     "extension",
     "disconnected",
     _moves(disconnected="connected", connected="active disconnected", active="connected disconnected"),
 )
-CIRCUIT = Table(
-    "circuit", State.CLOSED, {state: frozenset(moves.values()) for state, moves in TRANSITIONS.items()}, CircuitChanged
+CIRCUIT = TransitionTable(
+    "circuit",
+    CircuitState.CLOSED,
+    {state: frozenset(moves.values()) for state, moves in TRANSITIONS.items()},
+    CircuitChanged,
 )
 """The breaker's own table."""
-POLLING = Table("polling", "stopped", _moves(stopped="running", running="stopped"))
+POLLING = TransitionTable("polling", "stopped", _moves(stopped="running", running="stopped"))
 TABLES = (SERVER, EXTENSION, CIRCUIT, POLLING)
 
 
@@ -63,7 +66,7 @@ class ForbiddenTransitionError(ValueError):
 class Machine:
     """One thing that is always in one state of a table."""
 
-    def __init__(self, name: str, table: Table, emit: Emit = nobody) -> None:
+    def __init__(self, name: str, table: TransitionTable, emit: Emit = nobody) -> None:
         self.name = name
         self.table = table
         self.state = table.start
@@ -108,7 +111,7 @@ EXCLUSIONS = (
     ),
     Exclusion(
         "Circuit breaker cannot be `closed` during `booting`",
-        lambda states: states.get("circuit") == State.CLOSED and states.get("server") == "booting",
+        lambda states: states.get("circuit") == CircuitState.CLOSED and states.get("server") == "booting",
     ),
     Exclusion(
         "Polling must be `running` if extension is `connected`",

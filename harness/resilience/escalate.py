@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from harness.resilience.breaker import Call, Policy
 from harness.resilience.events import Emit, Escalated, nobody
-from harness.resilience.verdict import KINDS, Verdict
+from harness.resilience.verdict import KINDS, RetryVerdict
 
 # Answers of work that goes on after its caller stopped waiting (specs/000, layer 5: correlation).
 
@@ -25,7 +25,7 @@ TOMBSTONES: Final = 1000
 """So many expired answers are remembered as such; older ones are unknown again."""
 
 
-class Status(StrEnum):
+class WorkStatus(StrEnum):
     """What has become of a piece of work."""
 
     PENDING = "pending"
@@ -38,10 +38,10 @@ class Status(StrEnum):
     """It ended, and its answer was kept for its time."""
 
 
-HINTS: Final[Mapping[Status, str]] = {
-    Status.PENDING: "Still processing: wait, and ask again.",
-    Status.TIMEOUT: "Give it more time, or break the work into smaller parts. It still goes on.",
-    Status.EXPIRED: "The answer is lost: do the work again.",
+HINTS: Final[Mapping[WorkStatus, str]] = {
+    WorkStatus.PENDING: "Still processing: wait, and ask again.",
+    WorkStatus.TIMEOUT: "Give it more time, or break the work into smaller parts. It still goes on.",
+    WorkStatus.EXPIRED: "The answer is lost: do the work again.",
 }
 """What to do (specs/000, layer 5, recovery hints)."""
 
@@ -50,7 +50,7 @@ class Expired(LookupError):  # noqa: N818 - the word of specs/000
     """The answer was kept for its time, and is gone."""
 
 
-class Answer(Generic[T]):
+class LateAnswer(Generic[T]):
     """The answer of work that may still go on: look at its `status`, take its `result()`, or await it."""
 
     def __init__(self, id: str, work: asyncio.Future[T], patience: float) -> None:  # noqa: A002 - the word of specs/000
@@ -61,14 +61,14 @@ class Answer(Generic[T]):
         self._late = self._loop.time() + patience
 
     @property
-    def status(self) -> Status:
+    def status(self) -> WorkStatus:
         """May be asked from any thread."""
         work = self._work
         if work is None:
-            return Status.EXPIRED
+            return WorkStatus.EXPIRED
         if not work.done():
-            return Status.PENDING if self._loop.time() < self._late else Status.TIMEOUT
-        return Status.ERROR if work.cancelled() or work.exception() else Status.COMPLETE
+            return WorkStatus.PENDING if self._loop.time() < self._late else WorkStatus.TIMEOUT
+        return WorkStatus.ERROR if work.cancelled() or work.exception() else WorkStatus.COMPLETE
 
     @property
     def hint(self) -> str:
@@ -89,7 +89,7 @@ class Answer(Generic[T]):
 
     def _kept(self) -> asyncio.Future[T]:
         if self._work is None:
-            raise Expired(f"{self.id}: the answer was not fetched in time. {HINTS[Status.EXPIRED]}")
+            raise Expired(f"{self.id}: the answer was not fetched in time. {HINTS[WorkStatus.EXPIRED]}")
         return self._work
 
     def cancel(self) -> None:
@@ -102,32 +102,32 @@ class Answer(Generic[T]):
         self._work = None
 
 
-class Pending:
+class PendingWork:
     """Pieces of work that go on, by correlation id. It belongs to the loop it is used in, and to that loop's time."""
 
     def __init__(self, kept: float = KEPT, patience: float = PATIENCE) -> None:
         """`kept`: seconds an answer stays after its work ended. `patience`: seconds until the work counts as late."""
         self._keep_for = kept
         self._patience = patience
-        self._answers: dict[str, Answer[Any]] = {}
+        self._answers: dict[str, LateAnswer[Any]] = {}
         self._expired: deque[str] = deque()
         self._running: set[asyncio.Future[Any]] = set()
         self._begun = 0
 
-    def start(self, call: Call[T], name: str = "call") -> Answer[T]:
+    def start(self, call: Call[T], name: str = "call") -> LateAnswer[T]:
         """Begin the work, and come back at once."""
         return self.take(asyncio.ensure_future(call()), name, self._patience)
 
-    def take(self, work: asyncio.Future[T], name: str = "call", patience: float = 0.0) -> Answer[T]:
+    def take(self, work: asyncio.Future[T], name: str = "call", patience: float = 0.0) -> LateAnswer[T]:
         """Keep the answer of work that has begun already; it counts as late after `patience` seconds."""
         self._begun += 1
-        answer = Answer(f"{name}-{self._begun}", work, patience)
+        answer = LateAnswer(f"{name}-{self._begun}", work, patience)
         self._answers[answer.id] = answer
         self._running.add(work)
         work.add_done_callback(lambda done: self._ended(answer, done))
         return answer
 
-    def find(self, id: str) -> Answer[Any] | None:  # noqa: A002 - the word of specs/000
+    def find(self, id: str) -> LateAnswer[Any] | None:  # noqa: A002 - the word of specs/000
         """The answer of that id, an expired one too; None: there never was one, or too long ago."""
         return self._answers.get(id)
 
@@ -139,12 +139,12 @@ class Pending:
         if running:
             await asyncio.wait(running)
 
-    def _ended(self, answer: Answer[Any], work: asyncio.Future[Any]) -> None:
+    def _ended(self, answer: LateAnswer[Any], work: asyncio.Future[Any]) -> None:
         self._running.discard(work)
         seen(work)
         work.get_loop().call_later(self._keep_for, self._bury, answer)
 
-    def _bury(self, answer: Answer[Any]) -> None:
+    def _bury(self, answer: LateAnswer[Any]) -> None:
         answer.expire()
         self._expired.append(answer.id)
         if len(self._expired) > TOMBSTONES:
@@ -164,7 +164,7 @@ STAGES: Final = (2.0, 5.0, 30.0)
 class StillRunning(TimeoutError, Generic[T]):  # noqa: N818 - it names what the work does
     """Nobody waits any longer, but the work goes on: `answer` will have what becomes of it."""
 
-    def __init__(self, operation: str, waited: float, answer: Answer[T]) -> None:
+    def __init__(self, operation: str, waited: float, answer: LateAnswer[T]) -> None:
         super().__init__(operation, waited, answer.id)
         self.operation = operation
         self.waited = waited
@@ -175,7 +175,7 @@ class StillRunning(TimeoutError, Generic[T]):  # noqa: N818 - it names what the 
         return f"{self.operation} has not answered in {self.waited:g} s; it goes on as {self.answer.id}"
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> RetryVerdict:
         """Not to be retried: that would do the same work twice at once."""
         return KINDS["task timeout"].verdict(str(self))
 
@@ -185,7 +185,7 @@ def escalate(
     *,
     name: str = "call",
     emit: Emit = nobody,
-    pending: Pending | None = None,
+    pending: PendingWork | None = None,
 ) -> Policy[T]:
     """Wait for the call until the last of the `stages` (seconds since it began, rising), with an event at each.
 
@@ -197,11 +197,11 @@ def escalate(
     limits = tuple(float(stage) for stage in stages)
     if not limits or not limits[0] > 0 or any(not first < second for first, second in pairwise(limits)):
         raise ValueError(f"stages of {name}: expected rising seconds, above 0; found {tuple(stages)}")
-    store = pending if pending is not None else Pending()
+    store = pending if pending is not None else PendingWork()
 
     def around(call: Call[T]) -> Call[T]:
         async def escalated() -> T:
-            work = _Work(call)
+            work = _RunningWork(call)
             try:
                 await asyncio.sleep(0)  # what need not wait has ended by now, and costs no timer
                 if work.task.done() or await _in_stages(work, limits, name, emit):
@@ -216,7 +216,7 @@ def escalate(
     return around
 
 
-async def _in_stages(work: _Work[Any], limits: tuple[float, ...], name: str, emit: Emit) -> bool:
+async def _in_stages(work: _RunningWork[Any], limits: tuple[float, ...], name: str, emit: Emit) -> bool:
     """Whether it ended before the last of the limits."""
     waited = 0.0
     for limit, following in zip_longest(limits, limits[1:]):
@@ -228,7 +228,7 @@ async def _in_stages(work: _Work[Any], limits: tuple[float, ...], name: str, emi
     return False
 
 
-class _Work(Generic[T]):
+class _RunningWork(Generic[T]):
     """A call in a task of its own, which wakes the one who waits for it.
 
     `asyncio.wait` does the same at nearly twice the price: it hears of the end one turn of the loop later.

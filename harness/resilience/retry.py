@@ -15,14 +15,14 @@ from tenacity import AsyncRetrying, RetryCallState
 from harness.resilience.breaker import Call, Policy
 from harness.resilience.clock import Backoff, Clock, Deadline, SystemClock
 from harness.resilience.events import Emit, GaveUp, Recovered, Retrying, nobody
-from harness.resilience.verdict import Category, Classify, Verdict
+from harness.resilience.verdict import CallErrorCategory, Classify, RetryVerdict
 from harness.resilience.verdict import classify as standard
 
 # What follows a failure: a wait before the next attempt, or the end. Decides only; `retry` waits.
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class StopRetrying:
     """No further attempt."""
 
     reason: str = ""
@@ -30,7 +30,7 @@ class Stop:
 
 
 @dataclass(slots=True)
-class Budget:
+class RetryBudget:
     """The retries of one call: so many in all, and for errors of one kind at most what their verdict says.
 
     A kind is a category and a `max_retries`: name resolution (2) and refused connections are both `network`, and do not
@@ -46,37 +46,39 @@ class Budget:
     used: int = 0
     allowed: int = 0
     """How many retries there may be in all, as far as the last verdict tells."""
-    _of_kind: Counter[tuple[Category, int | None]] = field(default_factory=Counter)
+    _of_kind: Counter[tuple[CallErrorCategory, int | None]] = field(default_factory=Counter)
 
-    def after(self, verdict: Verdict, now: float) -> float | Stop:
+    def after(self, verdict: RetryVerdict, now: float) -> float | StopRetrying:
         """Seconds to wait before the next attempt, which is hereby spent, or the end; `now` is monotonic."""
         left = self._left(verdict)
         if not verdict.retryable or left <= 0:
-            return Stop()
+            return StopRetrying()
         delay = self._delay(verdict)
-        if isinstance(delay, Stop):
+        if isinstance(delay, StopRetrying):
             return delay
         if self.until and not self.until.allows(delay, now):
-            return Stop(f"a wait of {delay:g} s would not end before the deadline")
+            return StopRetrying(f"a wait of {delay:g} s would not end before the deadline")
         self.allowed = self.used + left
         self.used += 1
         self._of_kind[verdict.category, verdict.max_retries] += 1
         return delay
 
-    def _left(self, verdict: Verdict) -> int:
+    def _left(self, verdict: RetryVerdict) -> int:
         left = self.total - self.used
         if verdict.max_retries is None:
             return left
         return min(left, verdict.max_retries - self._of_kind[verdict.category, verdict.max_retries])
 
-    def _delay(self, verdict: Verdict) -> float | Stop:
+    def _delay(self, verdict: RetryVerdict) -> float | StopRetrying:
         planned, asked = next(self.delays, None), verdict.suggested_delay
         if planned is None:
-            return Stop()
+            return StopRetrying()
         if asked is None:
             return float(planned if self.cap is None else min(planned, self.cap))
         if asked > self.max_suggested:
-            return Stop(f"the other side asks to wait {asked:g} s, more than the {self.max_suggested:g} s allowed")
+            return StopRetrying(
+                f"the other side asks to wait {asked:g} s, more than the {self.max_suggested:g} s allowed"
+            )
         return max(0.0, float(asked))
 
 
@@ -100,7 +102,7 @@ class Delays(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DelayTable:
     """The `values` in order; the last one repeats up to `retries`.
 
     No delay is longer than the longest value, nor below zero, jitter included. Fewer retries than values: the first so
@@ -134,7 +136,7 @@ SCHEDULES: Final[Mapping[str, tuple[float, ...]]] = {
 """specs/000 layer 2; specs/001, a connection that was lost; specs/002, a tool server; specs/001, one that times out."""
 
 
-def schedule(name: str, retries: int | None = None, jitter: float = 0.0) -> Table:
+def schedule(name: str, retries: int | None = None, jitter: float = 0.0) -> DelayTable:
     """The schedule of that name. `retries`: as many as it has values, unless said otherwise.
 
     Errors: ValueError, with the known names, for one that is none of them.
@@ -142,7 +144,7 @@ def schedule(name: str, retries: int | None = None, jitter: float = 0.0) -> Tabl
     values = SCHEDULES.get(name)
     if values is None:
         raise ValueError(f"schedule: expected one of {', '.join(SCHEDULES)}; found {name!r}")
-    return Table(values, len(values) if retries is None else retries, jitter)
+    return DelayTable(values, len(values) if retries is None else retries, jitter)
 
 
 T = TypeVar("T")
@@ -206,9 +208,9 @@ class _Terms:
     max_suggested: float
     until: Deadline | None
 
-    def budget(self) -> Budget:
+    def budget(self) -> RetryBudget:
         delays = self.delays.delays(self.random)
-        return Budget(self.delays.retries, delays, self.max_suggested, self.cap, self.until)
+        return RetryBudget(self.delays.retries, delays, self.max_suggested, self.cap, self.until)
 
 
 class _Trial(Generic[T]):
@@ -221,7 +223,7 @@ class _Trial(Generic[T]):
         self._since = terms.clock.now()
         self._budget = terms.budget()
         self._ended = False
-        self._category = Category.UNKNOWN
+        self._category = CallErrorCategory.UNKNOWN
 
     async def go_on(self) -> T:
         """The answer of a later attempt; else the error of the last one, after which nothing is waited for."""
@@ -252,14 +254,14 @@ class _Trial(Generic[T]):
         verdict = self._terms.classify(error)
         self._category = verdict.category
         step = self._budget.after(verdict, self._terms.clock.now())
-        if isinstance(step, Stop):
+        if isinstance(step, StopRetrying):
             self._give_up(error, verdict, step)
             return 0.0
         used, allowed = self._budget.used, self._budget.allowed
         self._terms.emit(Retrying(self._terms.name, used, allowed, step, verdict.message, verdict.category))
         return step
 
-    def _give_up(self, error: BaseException, verdict: Verdict, stop: Stop) -> None:
+    def _give_up(self, error: BaseException, verdict: RetryVerdict, stop: StopRetrying) -> None:
         self._ended = True
         message = verdict.message
         if stop.reason:

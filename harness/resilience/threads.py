@@ -16,7 +16,7 @@ NOT_CARRIED = (StopIteration, GeneratorExit, asyncio.CancelledError, SystemExit,
 """What a future cannot carry, or what would end the loop of who waits, or be taken for the cancellation of its task."""
 
 
-class Reply(Generic[T]):
+class ThreadReply(Generic[T]):
     """What a thread has to say to whoever awaits this on a loop. It belongs to the loop that it is made on."""
 
     def __init__(self) -> None:
@@ -50,14 +50,14 @@ async def on_own_thread(function: Callable[..., T], *arguments: Any) -> T:
     thread that it keeps, and the end of the process does not wait for it. `asyncio.to_thread` has a handful of threads,
     which the end of the process joins: it is for work that is sure to end.
     """
-    reply = Reply[T]()
+    reply = ThreadReply[T]()
     work = partial(copy_context().run, function, *arguments)
     name = f"taskspec {getattr(function, '__qualname__', type(function).__name__)}"
     threading.Thread(target=_answer, args=(reply, work), name=name, daemon=True).start()
     return await reply
 
 
-def _answer(reply: Reply[T], work: Callable[[], T]) -> None:
+def _answer(reply: ThreadReply[T], work: Callable[[], T]) -> None:
     try:
         result = work()
     except BaseException as error:  # noqa: BLE001 - whatever it is belongs to who asked

@@ -92,7 +92,7 @@ class ThresholdCrossed:
         return Reading(self.metric, self.after, self.value, self.limit, self.unit)
 
 
-class Window:
+class SlidingWindow:
     """Counts what happened in the last `seconds`; what is exactly so old no longer counts."""
 
     def __init__(self, seconds: float, now: Callable[[], float]) -> None:
@@ -126,8 +126,8 @@ class Thresholds:
         """`now` answers seconds that never go back."""
         self._tell = tell
         self._table = tuple(table)
-        self._windows = {row.metric: Window(row.window, now) for row in self._table}
-        self._attempts = {row.metric: Window(row.window, now) for row in self._table if row.unit == "share"}
+        self._windows = {row.metric: SlidingWindow(row.window, now) for row in self._table}
+        self._attempts = {row.metric: SlidingWindow(row.window, now) for row in self._table if row.unit == "share"}
         self._levels: dict[str, Level] = {row.metric: "ok" for row in self._table}
         self._worst: dict[str, Reading] = {}
 

@@ -99,7 +99,7 @@ def _os_kind(error: OSError) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class HttpReply:
     """An answer with a status."""
 
     status: int
@@ -107,7 +107,7 @@ class Reply:
     """Seconds the server asks to wait (`Retry-After`), never below zero."""
 
 
-def reply(error: BaseException, now: datetime) -> Reply | None:
+def reply(error: BaseException, now: datetime) -> HttpReply | None:
     """The answer of `error.response` (httpx, requests), or of the error itself (urllib, aiohttp), if there is one.
 
     `now` is the time of day, aware. A `Retry-After` that is a date is measured from the answer's own `Date`, else from
@@ -117,7 +117,7 @@ def reply(error: BaseException, now: datetime) -> Reply | None:
         headers = getattr(carrier, "headers", None)
         status = _status(carrier)
         if status is not None and headers is not None:
-            return Reply(status, _retry_after(_lowered(headers), now))
+            return HttpReply(status, _retry_after(_lowered(headers), now))
     return None
 
 
@@ -148,7 +148,7 @@ def _date(value: str) -> datetime | None:
     return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
-class Category(StrEnum):
+class CallErrorCategory(StrEnum):
     """The kinds of errors of specs/004 4.1, and one for those that nobody knows."""
 
     RATE_LIMIT = "rate_limit"
@@ -166,10 +166,10 @@ class Category(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RetryVerdict:
     """What is made of one error."""
 
-    category: Category
+    category: CallErrorCategory
     retryable: bool
     message: str
     suggested_delay: float | None = None
@@ -178,53 +178,53 @@ class Verdict:
     """At most so many retries for errors of this kind; None: as many as the schedule has."""
 
 
-Classify = Callable[[BaseException], Verdict]
+Classify = Callable[[BaseException], RetryVerdict]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A row of the tables: what holds for every error of one kind."""
 
-    category: Category
+    category: CallErrorCategory
     retryable: bool = False
     max_retries: int | None = None
 
-    def verdict(self, message: str, suggested_delay: float | None = None) -> Verdict:
-        return Verdict(self.category, self.retryable, message, suggested_delay, self.max_retries)
+    def verdict(self, message: str, suggested_delay: float | None = None) -> RetryVerdict:
+        return RetryVerdict(self.category, self.retryable, message, suggested_delay, self.max_retries)
 
 
 KINDS: Final[Mapping[str, Kind]] = {
     # specs/004 4.1
-    "rate limited": Kind(Category.RATE_LIMIT, retryable=True),
-    "service unavailable": Kind(Category.UNAVAILABLE, retryable=True),
-    "invalid request": Kind(Category.INVALID),
-    "not found": Kind(Category.NOT_FOUND),
-    "context overflow": Kind(Category.OVERFLOW),
-    "validation failed": Kind(Category.VALIDATION),
-    "circuit open": Kind(Category.UNAVAILABLE),
+    "rate limited": Kind(CallErrorCategory.RATE_LIMIT, retryable=True),
+    "service unavailable": Kind(CallErrorCategory.UNAVAILABLE, retryable=True),
+    "invalid request": Kind(CallErrorCategory.INVALID),
+    "not found": Kind(CallErrorCategory.NOT_FOUND),
+    "context overflow": Kind(CallErrorCategory.OVERFLOW),
+    "validation failed": Kind(CallErrorCategory.VALIDATION),
+    "circuit open": Kind(CallErrorCategory.UNAVAILABLE),
     # specs/001
-    "tool failed": Kind(Category.TOOL_ERROR, retryable=True),
-    "file not found": Kind(Category.NOT_FOUND),
-    "permission denied": Kind(Category.AUTH),
-    "out of memory": Kind(Category.TOOL_ERROR, retryable=True, max_retries=1),
-    "tls failed": Kind(Category.NETWORK),
+    "tool failed": Kind(CallErrorCategory.TOOL_ERROR, retryable=True),
+    "file not found": Kind(CallErrorCategory.NOT_FOUND),
+    "permission denied": Kind(CallErrorCategory.AUTH),
+    "out of memory": Kind(CallErrorCategory.TOOL_ERROR, retryable=True, max_retries=1),
+    "tls failed": Kind(CallErrorCategory.NETWORK),
     # specs/002; a process that died is started again twice, its third death within five minutes is permanent
-    "connection refused": Kind(Category.NETWORK, retryable=True),
-    "connection lost": Kind(Category.NETWORK, retryable=True),
-    "fetch failed": Kind(Category.NETWORK, retryable=True),
-    "unauthorized": Kind(Category.AUTH),
-    "forbidden": Kind(Category.AUTH),
-    "oauth failed": Kind(Category.AUTH),
-    "agent crashed": Kind(Category.AGENT_CRASH, retryable=True, max_retries=2),
+    "connection refused": Kind(CallErrorCategory.NETWORK, retryable=True),
+    "connection lost": Kind(CallErrorCategory.NETWORK, retryable=True),
+    "fetch failed": Kind(CallErrorCategory.NETWORK, retryable=True),
+    "unauthorized": Kind(CallErrorCategory.AUTH),
+    "forbidden": Kind(CallErrorCategory.AUTH),
+    "oauth failed": Kind(CallErrorCategory.AUTH),
+    "agent crashed": Kind(CallErrorCategory.AGENT_CRASH, retryable=True, max_retries=2),
     # specs/003 8.2; "retry 3" is the number of retries that a schedule has by default
-    "network timeout": Kind(Category.TIMEOUT, retryable=True),
-    "dns failure": Kind(Category.NETWORK, retryable=True, max_retries=2),
-    "element not found": Kind(Category.NOT_FOUND, retryable=True, max_retries=1),
-    "state not as asserted": Kind(Category.VALIDATION, retryable=True, max_retries=1),
-    "value not as asserted": Kind(Category.VALIDATION),
-    "authentication failed": Kind(Category.AUTH),
-    "task timeout": Kind(Category.TIMEOUT),
-    "unknown": Kind(Category.UNKNOWN),
+    "network timeout": Kind(CallErrorCategory.TIMEOUT, retryable=True),
+    "dns failure": Kind(CallErrorCategory.NETWORK, retryable=True, max_retries=2),
+    "element not found": Kind(CallErrorCategory.NOT_FOUND, retryable=True, max_retries=1),
+    "state not as asserted": Kind(CallErrorCategory.VALIDATION, retryable=True, max_retries=1),
+    "value not as asserted": Kind(CallErrorCategory.VALIDATION),
+    "authentication failed": Kind(CallErrorCategory.AUTH),
+    "task timeout": Kind(CallErrorCategory.TIMEOUT),
+    "unknown": Kind(CallErrorCategory.UNKNOWN),
 }
 """What the specs say of each kind of error. A classifier of one's own picks from it: `KINDS[name].verdict(message)`."""
 
@@ -251,7 +251,7 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
 
 
-def _judge(error: BaseException, clock: Clock) -> Verdict:
+def _judge(error: BaseException, clock: Clock) -> RetryVerdict:
     message = described(error)
     verdicts = (_known(link, message, clock) for link in _chain(error))
     return next((verdict for verdict in verdicts if verdict), KINDS["unknown"].verdict(message))
@@ -269,9 +269,9 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = inner or (link.__context__ if link.__suppress_context__ else None)
 
 
-def _known(error: BaseException, message: str, clock: Clock) -> Verdict | None:
+def _known(error: BaseException, message: str, clock: Clock) -> RetryVerdict | None:
     own = getattr(error, "verdict", None)
-    if isinstance(own, Verdict):
+    if isinstance(own, RetryVerdict):
         return own
     if isinstance(error, BaseExceptionGroup):
         return min((_judge(member, clock) for member in error.exceptions), key=_hope)
@@ -283,6 +283,6 @@ def _known(error: BaseException, message: str, clock: Clock) -> Verdict | None:
     return KINDS[name].verdict(message) if name else None
 
 
-def _hope(verdict: Verdict) -> tuple[bool, float]:
+def _hope(verdict: RetryVerdict) -> tuple[bool, float]:
     """Several went wrong at once: a retry helps only where it helps all of them, and no more often."""
     return verdict.retryable, math.inf if verdict.max_retries is None else verdict.max_retries

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.faults.python import Injection, InjectionError, Pending, check, fault_of, hosts, unknown_host
+from harness.faults.python import InjectedFault, InjectionError, PendingInjections, check, fault_of, hosts, unknown_host
 from harness.model.plan import Plan, new_run_id
 from harness.model.record import TaskResult
 from harness.model.settings import Settings, load_settings
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from harness.reporting.redaction import Redactor
     from harness.runner.harness import SyncHarness
 
-PENDING = Pending()
+PENDING = PendingInjections()
 """What the next task meets."""
 
 
 @dataclass(frozen=True, slots=True)
-class Execution:
+class TaskExecution:
     """A task that `execute_task` has run."""
 
     plan: Plan
@@ -44,7 +44,7 @@ class Execution:
     redactor: Redactor
 
 
-EXECUTED: deque[Execution] = deque(maxlen=10)
+EXECUTED: deque[TaskExecution] = deque(maxlen=10)
 """The last ones, for the report of a test that fails because of them."""
 
 
@@ -76,11 +76,11 @@ def execute_task(task: TaskSpec) -> TaskResult:
     PENDING.forget()
     struck = replace(plan, faults=(*plan.faults, *injected))
     result = harness.run(struck, events.on)
-    EXECUTED.append(Execution(struck, result, harness.settings, harness.redactor))
+    EXECUTED.append(TaskExecution(struck, result, harness.settings, harness.redactor))
     return result
 
 
-def inject(fault: Mapping[str, Any] | FaultBase, *more: Mapping[str, Any] | FaultBase) -> Injection:
+def inject(fault: Mapping[str, Any] | FaultBase, *more: Mapping[str, Any] | FaultBase) -> InjectedFault:
     """Faults for the next `execute_task`, written as under `faults:` in a file, or as objects of `harness.spec.faults`.
 
     As a context manager they strike every task of the block. Raises InjectionError for what is no fault.
@@ -88,7 +88,7 @@ def inject(fault: Mapping[str, Any] | FaultBase, *more: Mapping[str, Any] | Faul
     return PENDING.add(*map(fault_of, (fault, *more)))
 
 
-def inject_network_failure(duration: float = 2000, *, host: str | None = None, step: int = 0) -> Injection:
+def inject_network_failure(duration: float = 2000, *, host: str | None = None, step: int = 0) -> InjectedFault:
     """For `duration` milliseconds from the beginning of a step on, every host of the project's services refuses.
 
     With `host`, only that one does. Raises InjectionError when there are none, and when there is no such host.
@@ -110,7 +110,7 @@ def inject_network_failure(duration: float = 2000, *, host: str | None = None, s
 
 def simulate_delayed_state_update(
     key: str, value: Any, delay: float = 3, channel: str = "env", *, meanwhile: Any = None, step: int = 0
-) -> Injection:
+) -> InjectedFault:
     """The value at the path `key` of an environment channel arrives `delay` seconds after the beginning of a step.
 
     Until then the path holds `meanwhile`; without it, what it held before. A place that the task itself brings about is

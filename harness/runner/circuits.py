@@ -13,7 +13,7 @@ from harness.model.settings import Settings
 from harness.resilience import Clock
 from harness.resilience.breaker import Breaker, BreakerSettings
 from harness.resilience.circuit_store import CircuitStore, CircuitStoreError
-from harness.resilience.circuits import CircuitName, Circuits, Scope
+from harness.resilience.circuits import CircuitName, Circuits, CircuitScope
 from harness.resilience.events import Emit
 from harness.runner.compile import recovers
 
@@ -49,11 +49,11 @@ class RunCircuits:
 
     def agent(self, name: str) -> Breaker | None:
         """The circuit of an agent that chooses steps; None when they are off."""
-        return self._circuits.breaker(CircuitName(Scope.AGENT, name)) if self._enabled else None
+        return self._circuits.breaker(CircuitName(CircuitScope.AGENT, name)) if self._enabled else None
 
     def endpoint(self, name: str) -> Breaker:
         """The circuit of a browser endpoint; where circuits are off, one that never opens."""
-        return self._circuits.breaker(CircuitName(Scope.ENDPOINT, name))
+        return self._circuits.breaker(CircuitName(CircuitScope.ENDPOINT, name))
 
     def answers_again(self, host: str) -> None:
         """A host is known to be there again: its circuits close, without a probe."""
@@ -67,7 +67,7 @@ class RunCircuits:
 
     def _breaker(self, url: str) -> Breaker | None:
         origin = origin_of(url, self._base)
-        return self._circuits.breaker(CircuitName(Scope.ORIGIN, origin)) if origin else None
+        return self._circuits.breaker(CircuitName(CircuitScope.ORIGIN, origin)) if origin else None
 
     def _none(self, _url: str) -> None:
         """Nothing is counted."""
@@ -108,7 +108,7 @@ def _circuits(settings: Settings, clock: Clock, emit: Emit, store: CircuitStore 
         emit=emit,
         store=store,
         enabled=enabled,
-        scopes={Scope.ENDPOINT: BreakerSettings(ENDPOINT_FAILURES, 1, min(table.reset_seconds, ENDPOINT_REST))},
+        scopes={CircuitScope.ENDPOINT: BreakerSettings(ENDPOINT_FAILURES, 1, min(table.reset_seconds, ENDPOINT_REST))},
     )
 
 
@@ -116,7 +116,7 @@ def _names(host: str) -> Iterator[CircuitName]:
     """Of the circuits of a host, at the usual ports."""
     for scheme in ("http", "https"):
         if origin := origin_of(f"{scheme}://{host}", None):
-            yield CircuitName(Scope.ORIGIN, origin)
+            yield CircuitName(CircuitScope.ORIGIN, origin)
 
 
 def _expects_failure(plan: Plan) -> bool:

@@ -30,7 +30,7 @@ from harness.spec.references import (
     HIDDEN,
     BadReferenceError,
     Hide,
-    Scope,
+    ReferenceScope,
     as_text,
     hiding,
     interpolate,
@@ -47,11 +47,11 @@ from harness.spec.task import Repair, ScoringCheckpoint, StateBinding, TaskSpec
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def scope_of(spec: TaskSpec, environ: Mapping[str, str]) -> Scope:
+def scope_of(spec: TaskSpec, environ: Mapping[str, str]) -> ReferenceScope:
     """Inputs and persona may refer to variables and to the values of the case, these to variables."""
-    values = interpolate(dict(param(spec) or {}), Scope(environ=environ))
-    early = Scope(environ=environ, param=values)
-    return Scope(interpolate(spec.inputs, early), interpolate(spec.persona, early), environ, param=values)
+    values = interpolate(dict(param(spec) or {}), ReferenceScope(environ=environ))
+    early = ReferenceScope(environ=environ, param=values)
+    return ReferenceScope(interpolate(spec.inputs, early), interpolate(spec.persona, early), environ, param=values)
 
 
 @dataclass(slots=True)
@@ -63,7 +63,7 @@ class Filling:
     environ: Mapping[str, str]
     origin: Origin
     problems: list[Problem] = field(default_factory=list)
-    scope: Scope = field(init=False)
+    scope: ReferenceScope = field(init=False)
 
     def __post_init__(self) -> None:
         self.scope = scope_of(self.spec, self.environ)
@@ -186,7 +186,7 @@ def compile_plan(
     """
     spec, origin, here = _taken_apart(task, source)
     folder = folder or here
-    work = _Work(
+    work = _Compilation(
         settings, run_id, os.environ if environ is None else environ, find or neighbours(folder, settings.defaults)
     )
     return work.plan(spec, origin, folder, key or slug(spec.task_id), source or origin.file, agent)
@@ -200,7 +200,7 @@ def _taken_apart(task: Loaded | TaskSpec, source: str | None) -> tuple[TaskSpec,
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _Compilation:
     """What is the same for a task and those inside of it."""
 
     settings: Settings
@@ -274,7 +274,7 @@ def _relaxed(spec: TaskSpec, filling: Filling) -> tuple[Criterion, ...]:
     return filling.criteria(path, plan.relaxed_success_criteria) if plan.enabled else ()
 
 
-def _alternative(spec: TaskSpec, filling: Filling, inner: _Work) -> Plan | None:
+def _alternative(spec: TaskSpec, filling: Filling, inner: _Compilation) -> Plan | None:
     name = spec.fallback_plan.alternative_task_id if spec.fallback_plan.enabled else None
     return inner.other(filling, ("fallback_plan", "alternative_task_id"), name) if name else None
 
@@ -328,7 +328,7 @@ def _read_once(file: Path, channels: frozenset[str] | None) -> LoadedFaultPlan:
     return load_fault_plan(file, channels)
 
 
-def planned(spec: TaskSpec, scope: Scope, plans: Iterable[LoadedFaultPlan]) -> Planned:
+def planned(spec: TaskSpec, scope: ReferenceScope, plans: Iterable[LoadedFaultPlan]) -> Planned:
     """Raises SpecError for references that the task cannot fill in."""
     faults: list[Fault] = []
     seeds: list[int] = []
@@ -348,7 +348,7 @@ def planned(spec: TaskSpec, scope: Scope, plans: Iterable[LoadedFaultPlan]) -> P
     return Planned(tuple(faults), seeds[0] if seeds else None, tuple(variables))
 
 
-def ready(loaded: LoadedFaultPlan, number: int, spec: TaskSpec, scope: Scope) -> Fault:
+def ready(loaded: LoadedFaultPlan, number: int, spec: TaskSpec, scope: ReferenceScope) -> Fault:
     """One fault with its references filled in, and a name that is its own in every task. Raises SpecError."""
     try:
         fault = interpolate_step(loaded.plan.faults[number].fault, scope, last=True)

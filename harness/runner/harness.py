@@ -24,7 +24,7 @@ from harness.engine import run_task
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
 from harness.environment.ownership import is_back
-from harness.environment.reset import Reset
+from harness.environment.reset import StateReset
 from harness.environment.services import Services
 from harness.environment.slots import Slot, Slots
 from harness.environment.world import TaskWorld
@@ -43,19 +43,19 @@ from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience import SystemClock
 from harness.resilience.events import Emit, ResilienceEvent, ServiceChanged, nobody
 from harness.runner.circuits import RunCircuits
-from harness.runner.loop import Caller, LoopThread, Pending
+from harness.runner.loop import Caller, LoopFuture, LoopThread
 from harness.runner.scratch import Scratch
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class Interaction:
     """Whom a task may turn to while it runs (ports.Ports)."""
 
     ask: Ask | None = None
     repair: RepairHook | None = None
 
 
-NOBODY = People()
+NO_INTERACTION = Interaction()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Harness:
         self._grounds: dict[int, Channels] = {}
         """Slot -> channels that speak to its services. Where no state is shared all is slot 0."""
         self._slots = Slots(lambda: self.services.instances, state / "slots", self.clock, tell)
-        self._reset = Reset(settings.reset, settings.reset_timeout, settings.root)
+        self._reset = StateReset(settings.reset, settings.reset_timeout, settings.root)
         self._episodes: dict[str, StorageState] = {}
         """World of an episode -> what the browser of its last task that passed has stored."""
         self.channels_of(0)
@@ -125,7 +125,7 @@ class Harness:
                 await self.services.start()
                 self._ready = True
 
-    async def run(self, plan: Plan, emit: Callable[[Event], None], people: People = NOBODY) -> TaskResult:
+    async def run(self, plan: Plan, emit: Callable[[Event], None], people: Interaction = NO_INTERACTION) -> TaskResult:
         """Run one task. Failures are in the result; nothing is raised but cancellation before it began."""
         agent = self.agents.agent(None)
         plan = self._in_a_fresh_world(plan)
@@ -227,7 +227,9 @@ class Harness:
         count = self._runs[plan.world]
         return plan if count == 1 else replace(plan, world=f"{plan.world}.{count}")
 
-    def _ports(self, plan: Plan, agent: Agent, emit: Callable[[Event], None], people: People, ground: Ground) -> Ports:
+    def _ports(
+        self, plan: Plan, agent: Agent, emit: Callable[[Event], None], people: Interaction, ground: Ground
+    ) -> Ports:
         random = Random(plan.spec.seed).random
         explain, breaker = partial(self.services.explain, slot=ground.slot), self.circuits.of(plan)
         recover, stage = partial(self._recover, ground.slot), partial(self._stage, ground)
@@ -352,7 +354,7 @@ class SyncHarness:
         """Run one task; events reach `sink` on this thread, and `ask` and `repair` are called on it."""
         return self.begin(lambda caller: self.play(plan, caller, ask, repair)).finish(sink)
 
-    def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> Pending[T]:
+    def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> LoopFuture[T]:
         """Start something on the loop, such as `play`; whoever finishes it gets its events. From any thread."""
         return self._loop.begin(main)
 
@@ -360,7 +362,7 @@ class SyncHarness:
         self, plan: Plan, caller: Caller, ask: AskHere | None = None, repair: RepairHere | None = None
     ) -> TaskResult:
         """Run one task, on the loop; several may run at once. Events go to the caller, which asks and repairs, too."""
-        people = People(ask and partial(caller.call, ask), repair and partial(caller.call, repair))
+        people = Interaction(ask and partial(caller.call, ask), repair and partial(caller.call, repair))
         return await self._harness.run(plan, caller, people)
 
     @property

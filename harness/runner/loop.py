@@ -19,7 +19,7 @@ _LOOK_UP = 0.1
 """Seconds after which the waiting thread looks up: for events, and so that Ctrl-C is seen on every platform."""
 
 
-class Post:
+class EventQueue:
     """What the loop's thread has for the waiting one, in order. What cannot wait rings; the rest is found at a look.
 
     To wake a thread for every event would take the processor away from the steps, several times in each.
@@ -48,7 +48,7 @@ class Caller:
 
     def __init__(
         self,
-        events: Post,
+        events: EventQueue,
         loop: asyncio.AbstractEventLoop,
         hear: Callable[[Any], None] | None = None,
     ) -> None:
@@ -95,10 +95,10 @@ class _Call:
             setter(value)
 
 
-class Pending(Generic[T]):
+class LoopFuture(Generic[T]):
     """Something that runs on the loop, whether or not somebody waits for it already."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, events: Post) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, events: EventQueue) -> None:
         self._loop = loop
         self._events = events
         self._outcome: Future[T] = Future()
@@ -133,10 +133,10 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="taskspec", daemon=True)
         self._thread.start()
 
-    def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> Pending[T]:
+    def begin(self, main: Callable[[Caller], Coroutine[Any, Any, T]]) -> LoopFuture[T]:
         """Start `main(caller)`; what is given to the caller waits until somebody finishes it. From any thread."""
-        events = Post()
-        pending = Pending[T](self._loop, events)
+        events = EventQueue()
+        pending = LoopFuture[T](self._loop, events)
         self._loop.call_soon_threadsafe(lambda: pending.start(main(Caller(events, self._loop))))
         return pending
 
@@ -169,7 +169,7 @@ def _settle(task: asyncio.Task[T], outcome: Future[T]) -> None:
         outcome.set_result(task.result())
 
 
-def _drain(events: Post, sink: Callable[[Any], None]) -> None:
+def _drain(events: EventQueue, sink: Callable[[Any], None]) -> None:
     while True:
         for event in events.take(_LOOK_UP):
             if event is _DONE:

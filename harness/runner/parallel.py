@@ -19,7 +19,7 @@ from harness.model.record import TaskResult
 from harness.resilience import SystemClock
 from harness.runner.capacity import Gauge
 from harness.runner.harness import AskHere, RepairHere, SyncHarness
-from harness.runner.loop import Caller, Pending
+from harness.runner.loop import Caller, LoopFuture
 from harness.runner.schedule import Job, Schedule
 from harness.spec.problems import SpecError
 
@@ -112,7 +112,7 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Broken:
+class BrokenTask:
     """A task that has begun, and could not be finished: what was raised is not about the task."""
 
     name: str
@@ -120,32 +120,32 @@ class Broken:
 
 
 @dataclass(frozen=True, slots=True)
-class People:
+class ThreadInteraction:
     """Whom a task may turn to, on the thread of pytest."""
 
     ask: AskHere | None = None
     repair: RepairHere | None = None
 
 
-NOBODY = People()
+NO_THREAD_INTERACTION = ThreadInteraction()
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class StartedTask:
     """A task that runs, or has run, and that nobody has asked for."""
 
-    pending: Pending[Ran]
+    pending: LoopFuture[Ran]
     output: Output
 
 
-class Lookahead:
+class ParallelRunner:
     """Several tasks of one harness at once. `add`, `run`, `skip` and `stop` belong to the thread of pytest."""
 
     def __init__(
         self,
         harness: SyncHarness,
         limit: int,
-        people: People = NOBODY,
+        people: ThreadInteraction = NO_THREAD_INTERACTION,
         hear: Callable[[Any], None] = lambda _event: None,
         window: int = 256,
     ) -> None:
@@ -160,9 +160,9 @@ class Lookahead:
         self._limit = limit
         self._schedule = Schedule.of((), window, harness.slots)
         self._jobs: dict[str, tuple[Job, Make]] = {}
-        self._begun: dict[str, Begun] = {}
+        self._begun: dict[str, StartedTask] = {}
         self._change = threading.Condition()
-        self._gauge: Pending[None] | None = None
+        self._gauge: LoopFuture[None] | None = None
 
     def _take(self, limit: int) -> None:
         with self._change:
@@ -211,7 +211,7 @@ class Lookahead:
             self._schedule.end(name, False)
             self._fill()
 
-    def stop(self) -> list[Ran | Broken]:
+    def stop(self) -> list[Ran | BrokenTask]:
         """The run is over: nothing more begins, what runs is cancelled. All that ran and that nobody has asked for."""
         with self._change:
             self._schedule.close()
@@ -227,7 +227,7 @@ class Lookahead:
         for name in self._schedule.startable(self._limit):
             self._schedule.begin(name)
             output = Output()
-            self._begun[name] = Begun(self._harness.begin(partial(self._aside, name, output)), output)
+            self._begun[name] = StartedTask(self._harness.begin(partial(self._aside, name, output)), output)
         self._change.notify_all()
 
     async def _aside(self, name: str, output: Output, caller: Caller) -> Ran:
@@ -258,11 +258,11 @@ def _tell(error: Exception | None) -> None:
             sys.stderr.write(f"taskspec: some output of this task is missing here: {said}\n")
 
 
-def _end(name: str, pending: Pending[Ran]) -> list[Ran | Broken]:
+def _end(name: str, pending: LoopFuture[Ran]) -> list[Ran | BrokenTask]:
     """What became of it; nothing when it had not begun, or its plan could not be made."""
     try:
         return [pending.finish(lambda _event: None)]
     except (SpecError, CancelledError):
         return []
     except Exception as error:  # noqa: BLE001 - it must not take what else ran along, nor the end of the session
-        return [Broken(name, error)]
+        return [BrokenTask(name, error)]

@@ -32,7 +32,7 @@ def _silent(_: object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class TaskVerification:
     """What was found of one task."""
 
     task_id: str
@@ -53,7 +53,7 @@ class Verdict:
         return not self.wrong and not self.hollow
 
 
-def verify(tasks: Sequence[Loaded], harness: SyncHarness, sink: Sink = _silent) -> Iterator[Verdict]:
+def verify(tasks: Sequence[Loaded], harness: SyncHarness, sink: Sink = _silent) -> Iterator[TaskVerification]:
     """Run each task with no steps, on a blank page and on the first one that it opens, then as written.
 
     Each time what it depends on and its episode's earlier tasks run first.
@@ -70,7 +70,7 @@ def verify(tasks: Sequence[Loaded], harness: SyncHarness, sink: Sink = _silent) 
 
 def _verdict(
     task: Loaded, first: Sequence[Loaded], wanted: Collection[str], run: RunTask, harness: SyncHarness
-) -> Verdict:
+) -> TaskVerification:
     """`first` runs before it; of that the `wanted` ones must do what they should."""
     spec, label = task.spec, (task.spec.task_id, task.source)
     try:
@@ -80,9 +80,9 @@ def _verdict(
             result = run(_plan(other, harness, spec.task_id))
             if name in wanted and not reached(other.spec, result):
                 why = harness.redactor.text(_why(other, result))
-                return Verdict(*label, wrong=f"{name}, which it depends on, {why}", kept=_kept(result))
+                return TaskVerification(*label, wrong=f"{name}, which it depends on, {why}", kept=_kept(result))
     except SpecError as error:
-        return Verdict(*label, wrong=str(error))
+        return TaskVerification(*label, wrong=str(error))
     nothing = _tried(_nothing(plan), harness)
     there = _tried(first_page, harness) if (first_page := _first_page(plan)) else None
     wrong = kept = ""
@@ -94,7 +94,7 @@ def _verdict(
     idle_there = tuple(each for each in _idle(plan, there) if each not in idle) if there else ()
     hollow = reached(spec, nothing) or (there is not None and there.ok and not _looks_itself(plan))
     words = (tuple(map(harness.redactor.text, each)) for each in (idle, idle_there))
-    return Verdict(*label, wrong, kept, hollow, *words)
+    return TaskVerification(*label, wrong, kept, hollow, *words)
 
 
 def _tried(plan: Plan, harness: SyncHarness) -> TaskResult:

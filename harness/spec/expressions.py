@@ -12,7 +12,14 @@ from typing import Any
 from harness.criteria import Criterion, CriterionError, ValueExpression, parse, parse_value
 from harness.spec.parametrize import LONGEST_ID, MOST_CASES, case_of, cases, is_case_id
 from harness.spec.problems import Problem, Way, did_you_mean, listed, shown
-from harness.spec.references import BadReferenceError, Reference, Scope, interpolate, interpolate_criterion, references
+from harness.spec.references import (
+    BadReferenceError,
+    Reference,
+    ReferenceScope,
+    interpolate,
+    interpolate_criterion,
+    references,
+)
 from harness.spec.source import Origin
 from harness.spec.steps import Assert, Step
 from harness.spec.task import TaskSpec
@@ -277,7 +284,7 @@ def reference_problems(spec: TaskSpec, origin: Origin, environ: Mapping[str, str
     yield from _unused(spec, origin)
 
 
-def _scopes(spec: TaskSpec, environ: Mapping[str, str] | None) -> list[Scope]:
+def _scopes(spec: TaskSpec, environ: Mapping[str, str] | None) -> list[ReferenceScope]:
     """What references stand for in each case; at least one. Cases that are not alike are told of elsewhere."""
     values = [case.values for case in cases(spec)] or [{}]
     if any(each.keys() != values[0].keys() for each in values):
@@ -285,12 +292,12 @@ def _scopes(spec: TaskSpec, environ: Mapping[str, str] | None) -> list[Scope]:
     return [_scope(spec, environ, each) for each in values]
 
 
-def _scope(spec: TaskSpec, environ: Mapping[str, str] | None, param: Mapping[str, Any]) -> Scope:
-    early = Scope(param=param)
-    return Scope(_filled(spec.inputs, early), _filled(spec.persona, early), environ, param=param)
+def _scope(spec: TaskSpec, environ: Mapping[str, str] | None, param: Mapping[str, Any]) -> ReferenceScope:
+    early = ReferenceScope(param=param)
+    return ReferenceScope(_filled(spec.inputs, early), _filled(spec.persona, early), environ, param=param)
 
 
-def _filled(values: dict[str, Any], early: Scope) -> dict[str, Any]:
+def _filled(values: dict[str, Any], early: ReferenceScope) -> dict[str, Any]:
     """The values themselves when a reference in them is wrong: of that one is told where it stands."""
     try:
         return {key: interpolate(value, early, last=False) for key, value in values.items()}
@@ -298,7 +305,7 @@ def _filled(values: dict[str, Any], early: Scope) -> dict[str, Any]:
         return values
 
 
-def _check_references(path: Way, text: str, memory: bool, scope: Scope) -> None:
+def _check_references(path: Way, text: str, memory: bool, scope: ReferenceScope) -> None:
     for offset, wanted in references(text):
         if wanted.namespace == "memory" and not memory:
             raise BadReferenceError(str(wanted), "memory can be used in steps and criteria only", offset=offset)
@@ -360,7 +367,7 @@ def expression_problems(spec: TaskSpec, origin: Origin, channels: frozenset[str]
     yield from part_problems(spec, origin)
 
 
-def _parsed(text: str, is_value: bool, scopes: Sequence[Scope]) -> list[Criterion | ValueExpression]:
+def _parsed(text: str, is_value: bool, scopes: Sequence[ReferenceScope]) -> list[Criterion | ValueExpression]:
     """The expression as each case has it; one when no case changes it. Only references need `scopes`."""
     texts = [text]
     if "${" in text:

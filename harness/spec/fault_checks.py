@@ -40,28 +40,28 @@ _NEVER = {
 
 
 @dataclass(frozen=True, slots=True)
-class Flaw:
+class SelectorFlaw:
     """What is wrong, and at which character of the selector."""
 
     problem: str
     offset: int
 
 
-def css_flaw(selector: str) -> Flaw | None:
+def css_flaw(selector: str) -> SelectorFlaw | None:
     """The first thing in it that no CSS selector has; None when nothing is, as far as can be told."""
     if not selector.strip():
-        return Flaw("it is empty", 0)
+        return SelectorFlaw("it is empty", 0)
     if found := re.match(r"\s*(?:\(*//|\.\.)", selector):
-        return Flaw("it is an XPath", found.end() - 2)
+        return SelectorFlaw("it is an XPath", found.end() - 2)
     opened: list[tuple[str, int]] = []
     for piece in _PIECE.finditer(selector):
         if problem := _problem(piece, opened):
-            return Flaw(problem, piece.start())
+            return SelectorFlaw(problem, piece.start())
     if opened:
-        return Flaw(f"`{opened[-1][0]}` is never closed", opened[-1][1])
+        return SelectorFlaw(f"`{opened[-1][0]}` is never closed", opened[-1][1])
     if found := re.search(r"[,>+~]\s*\Z|\A\s*,", selector):
         side = "after" if found.start() else "before"
-        return Flaw(f"nothing stands {side} the `{found[0].strip()}`", found.start())
+        return SelectorFlaw(f"nothing stands {side} the `{found[0].strip()}`", found.start())
     return None
 
 

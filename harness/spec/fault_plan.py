@@ -117,13 +117,13 @@ SUFFIXES = (".faults.yaml", ".faults.yml", ".faults.json")
 ALL = ("*",)
 
 
-class Frozen(BaseModel):
+class PlanPart(BaseModel):
     """A part of a plan: frozen, and no key but its own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class PlannedFault(Frozen):
+class PlannedFault(PlanPart):
     """A fault, and the tasks that it strikes. In a file, the fault's keys stand beside `tasks`."""
 
     tasks: tuple[str, ...] = Field(
@@ -145,7 +145,7 @@ class PlannedFault(Frozen):
         return any(matches(pattern, spec) for pattern in self.tasks)
 
 
-class Gate(Frozen):
+class Gate(PlanPart):
     """Thresholds that decide a campaign, instead of each single expectation. Shares, 0 to 1."""
 
     recovery: float | None = Field(
@@ -160,7 +160,7 @@ class Gate(Frozen):
     clean: float | None = Field(None, ge=0, le=1, description="Of the clean trials, so many pass, as a share.")
 
 
-class FaultPlan(Frozen):
+class FaultPlan(PlanPart):
     """A file of faults: for `pytest --task-faults`, and for the campaigns of `harness chaos`."""
 
     name: str = Field("", max_length=100, description="Its name in reports; without it, that of the file.")

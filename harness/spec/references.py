@@ -49,7 +49,7 @@ CRITERIA_OF_STEPS = ("expr", "done_when", "remember")
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
-def interpolate(value: Any, scope: Scope, *, last: bool = True) -> Any:
+def interpolate(value: Any, scope: ReferenceScope, *, last: bool = True) -> Any:
     """A JSON value with the references in its texts resolved. Raises BadReferenceError, MissingMemory."""
     if isinstance(value, str):
         return fill(value, scope, last) if "${" in value else value
@@ -60,12 +60,12 @@ def interpolate(value: Any, scope: Scope, *, last: bool = True) -> Any:
     return value
 
 
-def interpolate_criterion(text: str, scope: Scope, *, last: bool = True) -> str:
+def interpolate_criterion(text: str, scope: ReferenceScope, *, last: bool = True) -> str:
     """A criterion with its references resolved, as literals. Raises BadReferenceError, MissingMemory."""
     return fill_criterion(text, scope, last) if "${" in text else text
 
 
-def interpolate_step(step: ModelT, scope: Scope, *, last: bool = False) -> ModelT:
+def interpolate_step(step: ModelT, scope: ReferenceScope, *, last: bool = False) -> ModelT:
     """A step (or fault) with its references resolved. Raises BadReferenceError, MissingMemory.
 
     Only `value` takes the type of what is referred to; the other fields are texts.
@@ -85,7 +85,7 @@ def resolve(step: Step, memory: Callable[[], Mapping[str, Any]]) -> Step:
     if not holds_reference(step):
         return step
     try:
-        return interpolate_step(step, Scope(memory=memory()), last=True)
+        return interpolate_step(step, ReferenceScope(memory=memory()), last=True)
     except BadReferenceError as error:
         raise Failed(Failure("INVALID_INPUT", str(error))) from None
 
@@ -101,7 +101,7 @@ def holds_reference(value: Any) -> bool:
     return isinstance(value, list | tuple) and any(map(holds_reference, value))
 
 
-def _field(name: str, value: Any, scope: Scope, last: bool) -> Any:
+def _field(name: str, value: Any, scope: ReferenceScope, last: bool) -> Any:
     if isinstance(value, BaseModel):
         texts = {key: interpolate(item, scope, last=last) for key, item in value if isinstance(item, str)}
         return value.model_copy(update={key: as_text(text) for key, text in texts.items()})
@@ -139,7 +139,7 @@ __all__ = [
     "CRITERIA_OF_STEPS",
     "BadReferenceError",
     "MissingMemory",
-    "Scope",
+    "ReferenceScope",
     "holds_reference",
     "interpolate",
     "interpolate_criterion",
@@ -217,7 +217,7 @@ def references(text: str) -> Iterator[tuple[int, Reference]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class ReferenceScope:
     """What references stand for. A namespace that is None is left in place: its time is later."""
 
     inputs: Mapping[str, Any] | None = None
@@ -275,7 +275,7 @@ def escaped(value: Any) -> Any:
     return value
 
 
-def fill(text: str, scope: Scope, last: bool) -> Any:
+def fill(text: str, scope: ReferenceScope, last: bool) -> Any:
     """A text with its references resolved; one that is nothing but a reference becomes the value itself.
 
     Until the `last` round `$${` stays, and what comes out of a value is escaped: nothing is interpolated twice.
@@ -287,7 +287,7 @@ def fill(text: str, scope: Scope, last: bool) -> Any:
     return _each(text, scope, last, as_text)
 
 
-def fill_criterion(text: str, scope: Scope, last: bool) -> str:
+def fill_criterion(text: str, scope: ReferenceScope, last: bool) -> str:
     """A criterion with its references resolved, as literals: a quote in a value never ends a literal.
 
     Outside of quotes a memory reference becomes `mem(...)`.
@@ -309,7 +309,7 @@ def fill_criterion(text: str, scope: Scope, last: bool) -> str:
     return _PART.sub(part, text)
 
 
-def _each(text: str, scope: Scope, last: bool, written: Callable[[Any], str]) -> str:
+def _each(text: str, scope: ReferenceScope, last: bool, written: Callable[[Any], str]) -> str:
     def one(match: re.Match[str]) -> str:
         if match[1] is None:
             return "${" if last else match[0]

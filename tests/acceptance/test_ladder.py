@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from harness.browser.recovery import Return
+from harness.browser.recovery import WayBack
 from harness.engine.run import counts
 from harness.model.events import Event, StepStarted
 from harness.model.record import TaskResult
@@ -332,15 +332,15 @@ def test_lost_on_the_way_back(kills: Kills, monkeypatch: pytest.MonkeyPatch, str
     plan, waiting, way_back = (
         kills.plan(shop(SEARCH, wait(0.5), SEARCH, checkpoints=[1]), next(names)),
         [strike] * times,
-        Return.to_checkpoint,
+        WayBack.to_checkpoint,
     )
 
-    async def struck(self: Return, saved: Any, barred: Any) -> Any:
+    async def struck(self: WayBack, saved: Any, barred: Any) -> Any:
         if waiting:
             waiting.pop()(kills, plan.world)
         return await way_back(self, saved, barred)
 
-    monkeypatch.setattr(Return, "to_checkpoint", struck)
+    monkeypatch.setattr(WayBack, "to_checkpoint", struck)
     result = kills.run(plan, (2, page_crashed))
     assert not waiting
     if times == 1:

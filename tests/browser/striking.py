@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from harness.browser import PlaywrightSession
-from harness.model.ports import Heal, Strike
+from harness.model.ports import Injection, Undo
 from harness.spec.faults import Fault
 from tests.browser.moments import until
 
@@ -23,7 +23,7 @@ class Struck:
     """One strike, and what came of it."""
 
     count: int = 0
-    heal: Heal | None = None
+    heal: Undo | None = None
     asked: list[str] = field(default_factory=list)
 
     def met(self) -> None:
@@ -53,6 +53,6 @@ async def strike(
             return True
         return False
 
-    made = Strike(FAULT.validate_python(fault), Random(seed), struck.met, taken)
+    made = Injection(FAULT.validate_python(fault), Random(seed), struck.met, taken)
     struck.heal = await session.sabotage.strike(made)
     return struck

@@ -19,7 +19,7 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import PlaywrightSession, checkpoint
 from harness.browser import recovery as renewal
-from harness.browser.checkpoint import Checkpoint
+from harness.browser.checkpoint import PageCheckpoint
 from harness.browser.context import Tab
 from harness.recovery import Capture
 from harness.recovery.failure import Failed, Failure
@@ -151,7 +151,7 @@ def untouched_pages() -> Iterator[None]:
     PAGES.update(before)
 
 
-async def back(session: PlaywrightSession, saved: Checkpoint, restart: bool = False) -> tuple[str, ...]:
+async def back(session: PlaywrightSession, saved: PageCheckpoint, restart: bool = False) -> tuple[str, ...]:
     """Restore; the pages must have been opened."""
     outcome = await session.restore(saved, 15, restart=restart)
     assert not isinstance(outcome, Failure), outcome
@@ -560,7 +560,7 @@ def test_a_page_that_cannot_be_opened_is_a_failure(run: Any, stage: Stage) -> No
 
 
 def test_a_page_that_closes_itself(run: Any, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def closed_before(tab: Tab, saved: Checkpoint, clock: Clock, *, fills: bool) -> tuple[str, ...]:
+    async def closed_before(tab: Tab, saved: PageCheckpoint, clock: Clock, *, fills: bool) -> tuple[str, ...]:
         await tab.context.pages[1].close()
         return await checkpoint.settle(tab, saved, clock, fills=fills)
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 
 from harness.browser import PlaywrightSession
 from harness.faults import FaultInjector, Network, Where, prepare
-from harness.model.ports import Heal, Strike
+from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure, Passed
 from harness.resilience import SystemClock
 from harness.spec.faults import Fault
@@ -28,7 +28,7 @@ SAVED = f"http://{SHOP}/saved"
 class NoHands:
     """Nothing but the network is struck here."""
 
-    async def strike(self, strike: Strike) -> Heal | None:
+    async def strike(self, strike: Injection) -> Undo | None:
         raise AssertionError(strike.fault.kind)
 
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 from harness.agents.registry import ScriptedAgent
 from harness.engine import run_task
 from harness.model.events import Event
-from harness.model.ports import ConsoleLine, Evidence, Kept, Observation, Ports, Snapshot, Stage
+from harness.model.ports import ConsoleLine, Evidence, Observation, Ports, Snapshot, Stage, WorldCheckpoint
 from harness.model.record import MetFault, Sent, TaskResult
 from harness.model.report import ErrorReport
 from harness.model.settings import Settings
@@ -195,14 +195,14 @@ class FakeWorld:
     async def merge(self, name: str, path: str, value: Any) -> None:
         self.environment[path] = value
 
-    async def save(self) -> Kept:
+    async def save(self) -> WorldCheckpoint:
         environment = {"env": deepcopy(self.environment)} if self.whole else {}
-        return Kept(self.entries(), environment, self.whole)
+        return WorldCheckpoint(self.entries(), environment, self.whole)
 
-    async def changed(self, kept: Kept) -> bool:
+    async def changed(self, kept: WorldCheckpoint) -> bool:
         return bool(kept.environment) and self.environment != kept.environment["env"]
 
-    async def restore(self, kept: Kept) -> tuple[str, ...]:
+    async def restore(self, kept: WorldCheckpoint) -> tuple[str, ...]:
         self.entries_ = {key: entry["value"] for key, entry in kept.entries.items()}
         if self.whole and kept.environment:
             self.environment = deepcopy(kept.environment["env"])

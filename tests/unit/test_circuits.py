@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from harness.model.settings import BreakerTable, Settings
-from harness.resilience.breaker import CircuitOpen, State
+from harness.resilience.breaker import CircuitOpen, CircuitState
 from harness.resilience.events import nobody
 from harness.runner.circuits import RunCircuits
 from harness.spec.task import Expect
@@ -39,7 +39,7 @@ def fail(run: RunCircuits, times: int, url: str = SHOP) -> None:
         breaker.admit().failed("gone")
 
 
-def state(run: RunCircuits, url: str = SHOP) -> State:
+def state(run: RunCircuits, url: str = SHOP) -> CircuitState:
     breaker = run.of(PLAIN)(url)
     assert breaker is not None
     return breaker.state
@@ -49,23 +49,23 @@ def test_all_urls_of_an_origin_share_a_circuit_and_others_do_not(tmp_path: Path)
     run = circuits(tmp_path)
     fail(run, 3)
     fail(run, 2, "http://shop.local:80/orders")
-    assert state(run) is State.OPEN
-    assert state(run, "http://bank.local/") is State.CLOSED
-    assert state(run, "https://shop.local/") is State.CLOSED
+    assert state(run) is CircuitState.OPEN
+    assert state(run, "http://bank.local/") is CircuitState.CLOSED
+    assert state(run, "https://shop.local/") is CircuitState.CLOSED
 
 
 def test_every_setting_acts(tmp_path: Path) -> None:
     clock = FakeClock()
     run = circuits(tmp_path, clock, failure_threshold=2, success_threshold=1, reset_seconds=7, volume_threshold=3)
     fail(run, 2)
-    assert state(run) is State.CLOSED
+    assert state(run) is CircuitState.CLOSED
     fail(run, 1)
-    assert state(run) is State.OPEN
+    assert state(run) is CircuitState.OPEN
     clock.time = 7
     breaker = run.of(PLAIN)(SHOP)
     assert breaker is not None
     breaker.admit().succeeded()
-    assert state(run) is State.CLOSED
+    assert state(run) is CircuitState.CLOSED
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_host_that_answers_again_needs_no_probe(tmp_path: Path) -> None:
     run.answers_again("shop.local")
     fail(run, 5)
     run.answers_again("SHOP.local")
-    assert state(run) is State.CLOSED
+    assert state(run) is CircuitState.CLOSED
 
 
 def test_kept_circuits_are_those_of_other_processes_and_of_the_next_run(tmp_path: Path) -> None:
@@ -108,8 +108,8 @@ def test_kept_circuits_are_those_of_other_processes_and_of_the_next_run(tmp_path
         breaker.admit()
     for run in (first, second):
         run.close()
-    assert state(circuits(tmp_path, clock, persist=True)) is State.OPEN
-    assert state(circuits(tmp_path, clock)) is State.CLOSED
+    assert state(circuits(tmp_path, clock, persist=True)) is CircuitState.OPEN
+    assert state(circuits(tmp_path, clock)) is CircuitState.CLOSED
 
 
 def test_a_kept_file_that_is_none_is_told_with_its_name(tmp_path: Path) -> None:

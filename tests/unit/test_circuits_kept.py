@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from harness.environment.ownership import State as Service
+from harness.environment.ownership import ServiceState as Service
 from harness.environment.ownership import is_back
 from harness.model.settings import BreakerTable, Settings
-from harness.resilience.breaker import State
+from harness.resilience.breaker import CircuitState
 from harness.resilience.events import ServiceChanged, nobody
 from harness.runner.circuits import FILE, RunCircuits, origin_of
 from tests.unit.fakes import FakeClock
@@ -53,7 +53,7 @@ def test_the_circuits_of_a_host_close_however_it_is_spelled(tmp_path: Path) -> N
     for _ in range(5):
         breaker.admit().failed("gone")
     run.answers_again("B\u00fccher.local.")
-    assert breaker.state is State.CLOSED
+    assert breaker.state is CircuitState.CLOSED
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.faults.python import InjectionError, Pending, check, fault_of
+from harness.faults.python import InjectionError, PendingInjections, check, fault_of
 from harness.model.service_settings import ServiceSettings
 from harness.model.settings import ChannelSettings, Settings
 from harness.runner.api import inject_network_failure
@@ -72,7 +72,7 @@ def test_what_fits_passes() -> None:
 
 
 def test_an_injection_is_for_the_next_task_unless_it_stands() -> None:
-    pending, fault = Pending(), fault_of(REFUSE)
+    pending, fault = PendingInjections(), fault_of(REFUSE)
     pending.add(fault)
     assert pending.look() == (fault,)
     pending.forget()
@@ -106,7 +106,7 @@ def test_a_network_failure_is_one_fault_of_all_hosts(tmp_path: Path, monkeypatch
 
 
 def test_clear_takes_all_away() -> None:
-    pending, fault = Pending(), fault_of(REFUSE)
+    pending, fault = PendingInjections(), fault_of(REFUSE)
     with pending.add(fault):
         pending.add(fault)
         pending.clear()

@@ -15,7 +15,7 @@ import pytest
 from harness.runner import parallel as lookahead
 from harness.runner.harness import SyncHarness
 from harness.runner.loop import LoopThread
-from harness.runner.parallel import Broken, Lookahead, Ran, keep
+from harness.runner.parallel import BrokenTask, ParallelRunner, Ran, keep
 from harness.runner.schedule import Job
 
 
@@ -37,7 +37,7 @@ def test_output_that_cannot_be_said_takes_no_outcome_away(monkeypatch: pytest.Mo
     loop, stderr, spoken = LoopThread(), io.StringIO(), threading.Event()
     monkeypatch.setattr(lookahead, "reached", lambda _spec, _result: True)
     monkeypatch.setattr(sys, "stderr", stderr)
-    tasks = Lookahead(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play, slots=None)), 2)
+    tasks = ParallelRunner(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play, slots=None)), 2)
     tasks.add((Job(name), partial(cast("Any", SimpleNamespace), spec=name)) for name in "AB")
     tasks.run("A", lambda _event: None)
     assert spoken.wait(30)
@@ -59,14 +59,14 @@ def test_one_that_breaks_off_takes_nothing_of_the_others_along(monkeypatch: pyte
 
     loop = LoopThread()
     monkeypatch.setattr(lookahead, "reached", lambda _spec, _result: True)
-    tasks = Lookahead(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play, slots=None)), 4)
+    tasks = ParallelRunner(cast("SyncHarness", SimpleNamespace(begin=loop.begin, play=play, slots=None)), 4)
     tasks.add((Job(name), partial(cast("Any", SimpleNamespace), spec=name)) for name in "ABCD")
     tasks.run("A", lambda _event: None)
     for begun in list(tasks._begun.values()):
         wait([begun.pending._outcome], 30)
     left = tasks.stop()
     assert [each.plan.spec for each in left if isinstance(each, Ran)] == ["B", "D"]
-    assert [(each.name, str(each.error)) for each in left if isinstance(each, Broken)] == [
+    assert [(each.name, str(each.error)) for each in left if isinstance(each, BrokenTask)] == [
         ("C", "errors/.kept is a file")
     ]
     loop.close()

@@ -8,7 +8,7 @@ import pytest
 
 from harness.model.record import MetFault, Rewound, StepRecord, TaskResult
 from harness.model.warnings import warnings
-from harness.recovery import Repair, Trust
+from harness.recovery import RepairPrecondition, Trust
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure, Passed
 from harness.spec.faults import BrowserKill, Fault, Missing, Status
@@ -59,7 +59,7 @@ def test_a_repaired_precondition_is_named() -> None:
     of = step(act="assert", expr="mem('a') == 1")
     tries = (
         attempt(of, 0, 1, Failure("PRECONDITION_NOT_MET", "no")),
-        attempt(of, 1, 1, Passed(), Repair()),
+        attempt(of, 1, 1, Passed(), RepairPrecondition()),
     )
     assert told(StepRecord(-1, of, tries)) == [("precondition_repaired", "Repaired: mem('a') == 1")]
 

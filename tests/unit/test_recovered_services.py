@@ -13,7 +13,7 @@ from harness.model.settings import Settings
 from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.record import Record
 from harness.reporting.telemetry.stream import Telemetry, in_task
-from harness.resilience.breaker import State
+from harness.resilience.breaker import CircuitState
 from harness.resilience.events import CircuitChanged, ServiceChanged
 from harness.runner.harness import Harness
 from tests.unit.fakes import FakeClock
@@ -26,21 +26,21 @@ PLAIN = cast("Any", SimpleNamespace(faults=(), spec=SimpleNamespace(expect=None)
 @pytest.mark.parametrize(
     ("before", "started", "state"),
     [
-        ("restarting", True, State.CLOSED),
-        ("down", True, State.CLOSED),
-        ("booting", True, State.CLOSED),
-        ("unhealthy", True, State.OPEN),
-        ("down", False, State.OPEN),
+        ("restarting", True, CircuitState.CLOSED),
+        ("down", True, CircuitState.CLOSED),
+        ("booting", True, CircuitState.CLOSED),
+        ("unhealthy", True, CircuitState.OPEN),
+        ("down", False, CircuitState.OPEN),
     ],
 )
 def test_circuits_close_when_their_service_was_gone_and_answers(
-    tmp_path: Path, before: str, started: bool, state: State
+    tmp_path: Path, before: str, started: bool, state: CircuitState
 ) -> None:
     """A worker of xdist sees what its controller restarts go `down` and come `up`. At the start nothing was gone."""
     told: list[Record] = []
     stream = Telemetry("run", FakeClock(), Redactor((), ()), sinks=[told.append])
 
-    async def main() -> State:
+    async def main() -> CircuitState:
         harness = Harness(Settings(root=tmp_path, services={"site": settings(9)}), "run", stream.emit)
         harness._ready = started
         breaker = harness.circuits.of(PLAIN)("http://shop.local/cart")
@@ -54,5 +54,5 @@ def test_circuits_close_when_their_service_was_gone_and_answers(
 
     assert asyncio.run(main()) is state
     resets = [each for each in told if isinstance(each.event, CircuitChanged) and each.event.reason == "manual_reset"]
-    assert [each.task_id for each in resets] == [""] * (state is State.CLOSED)
+    assert [each.task_id for each in resets] == [""] * (state is CircuitState.CLOSED)
     assert told[-1].event == ServiceChanged("site", before, "up", "already_running")

@@ -11,7 +11,7 @@ from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser.acts.api import api
-from harness.browser.acts.attempt import Attempt
+from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.fields import select, type_text
 from harness.browser.acts.files import download, upload
 from harness.browser.acts.navigation import dialog, open_url, screenshot, switch_page
@@ -41,7 +41,7 @@ from harness.spec.steps import (
 )
 
 Details = Mapping[str, Any]
-Act = Callable[[Attempt, Any], Awaitable[Details]]
+Act = Callable[[ActContext, Any], Awaitable[Details]]
 NAVIGATION_START = 0.1
 """Seconds in which a submitted form's request shows."""
 _SENT = "the navigation did not end\nCall log:\n  - performing submit action"
@@ -64,7 +64,7 @@ _SCROLL_PAGE = script(
 _SCROLL_ELEMENT = script("scroll_element", "([e], y) => e.scrollBy({top: y, behavior: 'instant'})")
 
 
-async def press(attempt: Attempt, step: Press) -> Details:
+async def press(attempt: ActContext, step: Press) -> Details:
     """On an element, which gets the focus; else on what has it, in a frame when one is named."""
     if step.selector is not None:
         target = attempt.locator(step.selector, step.frame)
@@ -79,7 +79,7 @@ async def press(attempt: Attempt, step: Press) -> Details:
     return {}
 
 
-async def submit(attempt: Attempt, step: Submit) -> Details:
+async def submit(attempt: ActContext, step: Submit) -> Details:
     """A submit button is clicked; of anything else the form is submitted, after the browser's own validation."""
     target = attempt.locator(step.selector, step.frame)
     if await _is_button(attempt, target):
@@ -90,7 +90,7 @@ async def submit(attempt: Attempt, step: Submit) -> Details:
     return {}
 
 
-async def _is_button(attempt: Attempt, target: Locator) -> bool:
+async def _is_button(attempt: ActContext, target: Locator) -> bool:
     answer: list[bool] = []
 
     async def ask(ms: float) -> None:
@@ -100,7 +100,7 @@ async def _is_button(attempt: Attempt, target: Locator) -> bool:
     return answer[0]
 
 
-async def _committed(attempt: Attempt) -> None:
+async def _committed(attempt: ActContext) -> None:
     """Wait for the navigation that a submitted form starts, when it starts one."""
     until = attempt.clock.now() + NAVIGATION_START
     while attempt.tab.watch.navigation is None and attempt.clock.now() < until:
@@ -112,7 +112,7 @@ async def _committed(attempt: Attempt) -> None:
         raise PlaywrightTimeoutError(_SENT) from error
 
 
-async def scroll(attempt: Attempt, step: Scroll) -> Details:
+async def scroll(attempt: ActContext, step: Scroll) -> Details:
     """The page (or a frame) by so many pixels or to its end; an element into view, or its content by so many pixels."""
     target = attempt.locator(step.selector or ":root", step.frame).first
     if step.selector is None:
@@ -124,7 +124,7 @@ async def scroll(attempt: Attempt, step: Scroll) -> Details:
     return {}
 
 
-async def wait(attempt: Attempt, step: Wait) -> Details:
+async def wait(attempt: ActContext, step: Wait) -> Details:
     """Seconds, or any match that is visible and has the text."""
     if step.selector is None:
         seconds = float(step.value or 0)

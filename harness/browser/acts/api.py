@@ -15,7 +15,7 @@ from playwright.async_api import APIRequestContext, APIResponse
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser import domains
-from harness.browser.acts.attempt import Attempt
+from harness.browser.acts.attempt import ActContext
 from harness.browser.failures.network import api_failure, status_code, status_failure
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
@@ -53,7 +53,7 @@ class Ask:
         return replace(self, headers=headers)
 
 
-async def api(attempt: Attempt, step: Api) -> Mapping[str, Any]:
+async def api(attempt: ActContext, step: Api) -> Mapping[str, Any]:
     url = domains.resolve(step.url, attempt.request.base_url)
     requests = await attempt.playwright.request.new_context(user_agent=attempt.user_agent)
     try:
@@ -65,7 +65,7 @@ async def api(attempt: Attempt, step: Api) -> Mapping[str, Any]:
     return details
 
 
-async def _follow(attempt: Attempt, step: Api, requests: APIRequestContext, url: str) -> tuple[str, APIResponse]:
+async def _follow(attempt: ActContext, step: Api, requests: APIRequestContext, url: str) -> tuple[str, APIResponse]:
     """Ask, and follow redirects by hand: each hop maps its own host and keeps to the allowed domains."""
     ask = Ask.of(step)
     for _ in range(REDIRECTS):
@@ -91,7 +91,7 @@ def _target(location: str, url: str) -> str:
         raise Failed(Failure("NET_BLOCKED", message, details=details, effect=Effect.POSSIBLE)) from error
 
 
-async def _send(attempt: Attempt, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
+async def _send(attempt: ActContext, requests: APIRequestContext, url: str, ask: Ask) -> APIResponse:
     target, host = domains.mapped(url, attempt.request.hosts)
     try:
         told = attempt.request.mark.headers(attempt.request.world)
@@ -106,13 +106,13 @@ async def _send(attempt: Attempt, requests: APIRequestContext, url: str, ask: As
         raise Failed(failure) from error
 
 
-async def _cookie(attempt: Attempt, url: str) -> dict[str, str]:
+async def _cookie(attempt: ActContext, url: str) -> dict[str, str]:
     """The header with the page's cookies for this URL; empty when there are none."""
     cookies = await attempt.tab.context.cookies(url)
     return {"cookie": "; ".join(f"{each['name']}={each['value']}" for each in cookies)} if cookies else {}
 
 
-async def _store_cookies(attempt: Attempt, url: str, response: APIResponse) -> None:
+async def _store_cookies(attempt: ActContext, url: str, response: APIResponse) -> None:
     """What the answer sets, the page has too."""
     values = [header["value"] for header in response.headers_array if header["name"].lower() == "set-cookie"]
     cookies = [cookie for value in values for cookie in cookies_of(value, url, attempt.clock.wall())]
@@ -169,7 +169,7 @@ async def _body(response: APIResponse) -> Any:
         return text
 
 
-def _judge(attempt: Attempt, step: Api, url: str, response: APIResponse, details: Mapping[str, Any]) -> None:
+def _judge(attempt: ActContext, step: Api, url: str, response: APIResponse, details: Mapping[str, Any]) -> None:
     """Raise Failed for a status that is not the expected one."""
     if response.status == step.status:
         return

@@ -22,7 +22,7 @@ LEAST_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class ActContext:
     """Handed to the coroutine of an act."""
 
     playwright: Playwright

@@ -11,7 +11,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.acts.attempt import LEAST_SECONDS, Attempt
+from harness.browser.acts.attempt import LEAST_SECONDS, ActContext
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.login import page_of
 from harness.browser.failures.scene import CallLog
@@ -43,7 +43,7 @@ _ABSENT = r"did not find some options"
 _NOT_ENABLED = r"option being selected is not enabled"
 
 
-async def select(attempt: Attempt, step: Select) -> Mapping[str, Any]:
+async def select(attempt: ActContext, step: Select) -> Mapping[str, Any]:
     """Choose what the step names; `details.selected` are the values that are chosen now."""
     target = attempt.locator(step.selector, step.frame)
     wanted = await _wanted(attempt, target, step)
@@ -68,7 +68,7 @@ async def select(attempt: Attempt, step: Select) -> Mapping[str, Any]:
     return {"selected": chosen}
 
 
-async def _wanted(attempt: Attempt, target: Locator, step: Select) -> dict[str, Any]:
+async def _wanted(attempt: ActContext, target: Locator, step: Select) -> dict[str, Any]:
     """Playwright's arguments. Its own `value` takes the first option that has such a value or such a label."""
     if not isinstance(step.value, Option):
         names = step.value if isinstance(step.value, list) else [str(step.value)]
@@ -82,7 +82,7 @@ async def _wanted(attempt: Attempt, target: Locator, step: Select) -> dict[str, 
 
 
 async def _places(
-    attempt: Attempt, target: Locator, step: Select, names: list[str], *, labels: bool
+    attempt: ActContext, target: Locator, step: Select, names: list[str], *, labels: bool
 ) -> list[tuple[int, int]]:
     """As `_PLACES`, once all options are there; empty in what is no list, which Playwright finds out."""
     until = attempt.clock.now() + min(attempt.patience, attempt.left() - PROBE_SECONDS)
@@ -151,7 +151,7 @@ _SPECIAL = f":scope:is({', '.join(f'input[type={kind}]' for kind in ('password',
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class TypedField:
     """A field after the typing."""
 
     kind: str
@@ -183,7 +183,7 @@ def _number(text: str) -> float | None:
         return None
 
 
-async def type_text(attempt: Attempt, step: Type) -> Mapping[str, Any]:
+async def type_text(attempt: ActContext, step: Type) -> Mapping[str, Any]:
     """Replace the content of a field."""
     target, text, url = attempt.locator(step.selector, step.frame), str(step.value), attempt.page.url
     await attempt.act(target, lambda ms: target.fill(text, timeout=ms, force=step.force))
@@ -207,11 +207,11 @@ async def _special(target: Locator) -> bool:
         return False
 
 
-async def _look(target: Locator) -> Field | None:
+async def _look(target: Locator) -> TypedField | None:
     """The field as it is now, never waited for; None when typing made the page go on."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):
             found = await _LOOK.of_all(target)
     except (PlaywrightError, TimeoutError):
         return None
-    return Field(*found) if found else None
+    return TypedField(*found) if found else None

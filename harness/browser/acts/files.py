@@ -13,7 +13,7 @@ from playwright.async_api import Download as BrowserDownload
 from playwright.async_api import FileChooser, Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.acts.attempt import Attempt
+from harness.browser.acts.attempt import ActContext
 from harness.browser.isolated import script
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
@@ -23,7 +23,7 @@ DOWNLOADS = "downloads"
 _TAKES_FILES = script("takes_files", "([e]) => (e.matches('label') ? e.control : e)?.type === 'file'")
 
 
-async def upload(attempt: Attempt, step: Upload) -> Mapping[str, Any]:
+async def upload(attempt: ActContext, step: Upload) -> Mapping[str, Any]:
     """Into a file field (or its label); of anything else, into the file chooser that a click on it opens."""
     values = step.value if isinstance(step.value, list) else [step.value]
     files = [confined(attempt.request.uploads, value) for value in values]
@@ -39,7 +39,7 @@ async def upload(attempt: Attempt, step: Upload) -> Mapping[str, Any]:
     return {"files": [file.name for file in files]}
 
 
-async def _takes_files(attempt: Attempt, target: Locator) -> bool:
+async def _takes_files(attempt: ActContext, target: Locator) -> bool:
     answer: list[bool] = []
 
     async def ask(ms: float) -> None:
@@ -49,7 +49,7 @@ async def _takes_files(attempt: Attempt, target: Locator) -> bool:
     return answer[0]
 
 
-async def _chooser(attempt: Attempt, step: Upload, target: Locator) -> FileChooser:
+async def _chooser(attempt: ActContext, step: Upload, target: Locator) -> FileChooser:
     clicked = False
     try:
         async with attempt.page.expect_file_chooser(timeout=attempt.ms()) as coming:
@@ -73,7 +73,7 @@ def confined(folder: Path, value: str) -> Path:
     return path
 
 
-async def download(attempt: Attempt, step: Download) -> Mapping[str, Any]:
+async def download(attempt: ActContext, step: Download) -> Mapping[str, Any]:
     """Click, and keep the file that comes, in this page or in one that the click opens."""
     target = attempt.locator(step.selector, step.frame)
     clicked = False
@@ -89,7 +89,7 @@ async def download(attempt: Attempt, step: Download) -> Mapping[str, Any]:
     return await _keep(attempt, step, await coming.value)
 
 
-async def _keep(attempt: Attempt, step: Download, coming: BrowserDownload) -> Mapping[str, Any]:
+async def _keep(attempt: ActContext, step: Download, coming: BrowserDownload) -> Mapping[str, Any]:
     name = coming.suggested_filename
     if step.value is not None and name != step.value and not fnmatchcase(name, step.value):
         message = f"the file that came is {name}, not {step.value}"
@@ -102,7 +102,7 @@ async def _keep(attempt: Attempt, step: Download, coming: BrowserDownload) -> Ma
     return {"file": path.name, "bytes": path.stat().st_size, "path": str(path)}
 
 
-async def _end_of(attempt: Attempt, step: Download, coming: BrowserDownload) -> str | None:
+async def _end_of(attempt: ActContext, step: Download, coming: BrowserDownload) -> str | None:
     """Wait for the whole file; why it broke off, or None."""
     try:
         async with asyncio.timeout(attempt.left()):

@@ -14,10 +14,10 @@ from playwright.async_api import Page, Response
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
 from harness.browser import domains
-from harness.browser.acts.attempt import Attempt
+from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.files import free_path
 from harness.browser.context import Opened
-from harness.browser.dialogs import Answer
+from harness.browser.dialogs import DialogAnswer
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.network import GIVEN_UP, net_error, net_failure, status_failure
 from harness.browser.failures.scene import answers, seconds
@@ -35,14 +35,14 @@ MARGIN = 0.1
 """Seconds before the end of the attempt at which a page that is being opened is given up, to say why."""
 
 
-async def switch_page(attempt: Attempt, step: SwitchPage) -> Mapping[str, Any]:
+async def switch_page(attempt: ActContext, step: SwitchPage) -> Mapping[str, Any]:
     """Go on in another page, once its document is there. One whose own navigation failed is a failure of this step."""
     page = await _found(attempt, step)
     await _turn_to(attempt, page)
     return _judged(attempt)
 
 
-async def _found(attempt: Attempt, step: SwitchPage) -> Page:
+async def _found(attempt: ActContext, step: SwitchPage) -> Page:
     """The page meant, waited for; a page that is being opened may take all the time there is."""
     patience = min(attempt.patience, attempt.left())
     until = attempt.clock.now() + min(patience, attempt.left() - PROBE_SECONDS)
@@ -60,7 +60,7 @@ async def _found(attempt: Attempt, step: SwitchPage) -> Page:
         await attempt.clock.sleep(POLL)
 
 
-async def _matching(attempt: Attempt, step: SwitchPage, pages: Sequence[Page]) -> list[Page]:
+async def _matching(attempt: ActContext, step: SwitchPage, pages: Sequence[Page]) -> list[Page]:
     current = attempt.page
     if isinstance(step.value, int):
         named = pages[step.value : step.value + 1 or None] if -len(pages) <= step.value < len(pages) else []
@@ -90,7 +90,7 @@ async def _title(page: Page) -> str:
         return ""
 
 
-async def _unfound(attempt: Attempt, step: SwitchPage, found: int, patience: float) -> Failure:
+async def _unfound(attempt: ActContext, step: SwitchPage, found: int, patience: float) -> Failure:
     """Why no page, or not a single one, is the one meant; with the pages there are."""
     opening = attempt.tab.watch.opening
     if opening is not None and not found:
@@ -105,7 +105,7 @@ async def _unfound(attempt: Attempt, step: SwitchPage, found: int, patience: flo
     return Failure("ELEMENT_NOT_FOUND", message, details=details, advice=_ADVICE)
 
 
-async def _listed(attempt: Attempt) -> list[str]:
+async def _listed(attempt: ActContext) -> list[str]:
     """The open pages: number, URL, title."""
     pages = attempt.tab.context.pages
     titles = await asyncio.gather(*(_title(page) for page in pages))
@@ -123,7 +123,7 @@ def _meant(step: SwitchPage) -> str:
     return f"titled {step.value!r}"
 
 
-async def _turn_to(attempt: Attempt, page: Page) -> None:
+async def _turn_to(attempt: ActContext, page: Page) -> None:
     """Act there from now on, once its document is there; it is brought to front."""
     try:
         async with asyncio.timeout(max(POLL, attempt.left() - PROBE_SECONDS)):
@@ -137,7 +137,7 @@ async def _turn_to(attempt: Attempt, page: Page) -> None:
         raise Failed(Failure("PAGE_UNRESPONSIVE", message, details={"url": page.url}, tainted=True)) from error
 
 
-def _judged(attempt: Attempt) -> Mapping[str, Any]:
+def _judged(attempt: ActContext) -> Mapping[str, Any]:
     """URL and status of the page's own navigation; raises Failed when that failed.
 
     The page was opened by an earlier act: its GET may be repeated, here.
@@ -157,13 +157,13 @@ def _judged(attempt: Attempt) -> Mapping[str, Any]:
     return {"url": attempt.page.url} | ({"status": navigation.status} if navigation.status else {})
 
 
-async def dialog(attempt: Attempt, step: Dialog) -> Mapping[str, Any]:
+async def dialog(attempt: ActContext, step: Dialog) -> Mapping[str, Any]:
     """Prepare the answer of the next dialog."""
-    attempt.tab.watch.answer_next(Answer(step.value == "accept", step.text))
+    attempt.tab.watch.answer_next(DialogAnswer(step.value == "accept", step.text))
     return {}
 
 
-async def screenshot(attempt: Attempt, step: Screenshot) -> Mapping[str, Any]:
+async def screenshot(attempt: ActContext, step: Screenshot) -> Mapping[str, Any]:
     """Keep a picture of what is in view, or of one element (with `frame` alone: of that frame)."""
     path = free_path(attempt.request.folder / SCREENSHOTS, f"{step.screenshot_id}.png")
     target = None
@@ -180,7 +180,7 @@ ERROR_PAGE_SECONDS = 0.3
 _INTERRUPTED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
 
-async def open_url(attempt: Attempt, step: Open) -> Mapping[str, Any]:
+async def open_url(attempt: ActContext, step: Open) -> Mapping[str, Any]:
     url = domains.resolve(step.url, attempt.request.base_url)
     domains.check(url, attempt.request.domains)
     domains.check_port(url, attempt.request.hosts)
@@ -202,7 +202,7 @@ async def open_url(attempt: Attempt, step: Open) -> Mapping[str, Any]:
     return {"url": attempt.page.url, "status": response.status}
 
 
-async def go_to(attempt: Attempt, url: str) -> Response | None:
+async def go_to(attempt: ActContext, url: str) -> Response | None:
     """`goto`, again when Chromium's own error page of an earlier failure came in between.
 
     That page interrupts under its own URL, or under the one that is just being opened.
@@ -218,7 +218,7 @@ async def go_to(attempt: Attempt, url: str) -> Response | None:
                 raise
 
 
-async def _loaded(attempt: Attempt, url: str) -> Response | None:
+async def _loaded(attempt: ActContext, url: str) -> Response | None:
     """`goto`, ended at once when the document breaks off: Chromium would never say that the page has loaded."""
     watch = attempt.tab.watch
     try:
@@ -232,7 +232,7 @@ async def _loaded(attempt: Attempt, url: str) -> Response | None:
         raise PlaywrightError(f"{navigation.error} at {navigation.url}") from None
 
 
-async def _settled(attempt: Attempt) -> None:
+async def _settled(attempt: ActContext) -> None:
     """After a navigation that failed, wait a little for Chromium's error page: it would interrupt the next one."""
     failed = attempt.tab.watch.last_failed
     if failed is None or net_error(failed.error or "") == GIVEN_UP:

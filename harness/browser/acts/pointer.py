@@ -10,7 +10,7 @@ from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import Locator
 from playwright.async_api import TimeoutError as PlaywrightTimeoutError
 
-from harness.browser.acts.attempt import LEAST_SECONDS, Attempt
+from harness.browser.acts.attempt import LEAST_SECONDS, ActContext
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.scene import CallLog, seconds
 from harness.recovery.catalog import Effect
@@ -21,13 +21,13 @@ DRAG_MOVES = 10
 """Moves of the pointer on the way: sortable lists and sliders follow it, and do not notice a leap."""
 
 
-async def click(attempt: Attempt, step: Click) -> Mapping[str, Any]:
+async def click(attempt: ActContext, step: Click) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
     await act_to_the_end(attempt, target, lambda ms: target.click(timeout=ms, force=step.force))
     return {}
 
 
-async def act_to_the_end(attempt: Attempt, target: Locator, call: Callable[[int], Awaitable[object]]) -> None:
+async def act_to_the_end(attempt: ActContext, target: Locator, call: Callable[[int], Awaitable[object]]) -> None:
     """`attempt.act`; a popup that closes itself when it is acted on has done what it was to do."""
     try:
         await attempt.act(target, call)
@@ -36,32 +36,32 @@ async def act_to_the_end(attempt: Attempt, target: Locator, call: Callable[[int]
             raise
 
 
-def _closed_by(attempt: Attempt, log: CallLog) -> bool:
+def _closed_by(attempt: ActContext, log: CallLog) -> bool:
     """Whether the page is gone since the act was performed, and the browser and another page are still there."""
     browser = attempt.tab.context.browser
     left = browser is not None and browser.is_connected() and attempt.tab.context.pages
     return attempt.page.is_closed() and bool(left) and log.effect is not Effect.NONE
 
 
-async def hover(attempt: Attempt, step: Hover) -> Mapping[str, Any]:
+async def hover(attempt: ActContext, step: Hover) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
     await attempt.act(target, lambda ms: target.hover(timeout=ms, force=step.force))
     return {}
 
 
-async def check(attempt: Attempt, step: Check) -> Mapping[str, Any]:
+async def check(attempt: ActContext, step: Check) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
     await attempt.act(target, lambda ms: target.check(timeout=ms, force=step.force))
     return {}
 
 
-async def uncheck(attempt: Attempt, step: Uncheck) -> Mapping[str, Any]:
+async def uncheck(attempt: ActContext, step: Uncheck) -> Mapping[str, Any]:
     target = attempt.locator(step.selector, step.frame)
     await attempt.act(target, lambda ms: target.uncheck(timeout=ms, force=step.force))
     return {}
 
 
-async def drag(attempt: Attempt, step: Drag) -> Mapping[str, Any]:
+async def drag(attempt: ActContext, step: Drag) -> Mapping[str, Any]:
     """Press on one element, move to the other one, let go. Both must be there before anything is pressed.
 
     A drag is not tried twice, and it leaves time to let go.
@@ -83,7 +83,7 @@ async def drag(attempt: Attempt, step: Drag) -> Mapping[str, Any]:
     return {}
 
 
-async def _one_place(attempt: Attempt, step: Drag, place: Locator) -> None:
+async def _one_place(attempt: ActContext, step: Drag, place: Locator) -> None:
     """Wait for the element to drop on. It is not what `fallback_selectors` stand in for: its failures are others."""
     patience = min(attempt.patience, attempt.left())
     try:
@@ -108,7 +108,7 @@ async def _shown(place: Locator) -> bool:
         return True
 
 
-async def _let_go(attempt: Attempt) -> None:
+async def _let_go(attempt: ActContext) -> None:
     """A drag that broke off has left the button pressed; the next act must not drag on."""
     try:
         async with asyncio.timeout(PROBE_SECONDS):

@@ -38,7 +38,7 @@ from harness.browser.failures.navigation import (
     undelivered,
 )
 from harness.browser.failures.network import net_error
-from harness.browser.failures.scene import CallLog, Facts, Scene, ask, elsewhere, seconds, shortened, textless
+from harness.browser.failures.scene import CallLog, Facts, FailureContext, ask, elsewhere, seconds, shortened, textless
 from harness.criteria import fold
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
@@ -50,7 +50,7 @@ _HIDDEN = rf"is not visible|{_OUTSIDE}"
 _DISABLED = r"is not enabled|is not editable"
 
 
-def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
+def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:
     """Of an act that ended with its time. `facts`: None when the page did not tell them."""
     details: dict[str, Any] = {"url": scene.page.url, "call_log": log.tail}
     if log.dragging and log.covering:
@@ -65,7 +65,7 @@ def element_failure(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
     return _not_ready(scene, facts, log, details)
 
 
-def _nowhere(scene: Scene, facts: Facts, details: dict[str, Any]) -> Failure:
+def _nowhere(scene: FailureContext, facts: Facts, details: dict[str, Any]) -> Failure:
     """Nothing on the page matches."""
     details |= {"similar": list(facts.similar)} if facts.similar else {}
     message = f"no element matches {scene.selector} (looked for {seconds(scene.patience)})"
@@ -87,13 +87,13 @@ def _never_ready(facts: Facts, log: CallLog) -> bool:
     return log.unsaid and log.says(r"^retrying") and (facts.disabled or not facts.visible)
 
 
-def _no_place(scene: Scene, covering: str, details: dict[str, Any]) -> Failure:
+def _no_place(scene: FailureContext, covering: str, details: dict[str, Any]) -> Failure:
     """A drag that was begun and could not be ended: something lies over the place to drop on."""
     message = f"the place on which {scene.selector} is dropped is covered by {covering}"
     return Failure("ELEMENT_COVERED", message, details=details | {"covered_by": covering}, effect=Effect.POSSIBLE)
 
 
-def _not_ready(scene: Scene, facts: Facts, log: CallLog, details: dict[str, Any]) -> Failure:
+def _not_ready(scene: FailureContext, facts: Facts, log: CallLog, details: dict[str, Any]) -> Failure:
     """The element is there."""
     selector = scene.selector
     covering = log.covering or facts.covered_by
@@ -124,7 +124,7 @@ _LEFT = "Execution context was destroyed"
 _GONE = re.compile(rf"not attached to the DOM|Frame was detached|{_LEFT}|page is navigating")
 
 
-async def failure_of(error: Exception, scene: Scene) -> Failure:
+async def failure_of(error: Exception, scene: FailureContext) -> Failure:
     """The Failure of whatever an act raised. Ends OVERTIME after the attempt's limit at the latest, or nearly so."""
     if isinstance(error, Failed):
         raised = undelivered(error.failure, scene)
@@ -142,7 +142,7 @@ async def failure_of(error: Exception, scene: Scene) -> Failure:
     return replace(failure, selector=failure.selector or scene.selector, cause=error)
 
 
-async def _explained(failure: Failure, scene: Scene) -> Failure:
+async def _explained(failure: Failure, scene: FailureContext) -> Failure:
     """An act that had to be ended from outside, though the page answers: an element that is missing says why."""
     facts = await _ask(scene) if failure.code == "STEP_TIMEOUT" else None
     if facts is None or facts.count:
@@ -151,7 +151,7 @@ async def _explained(failure: Failure, scene: Scene) -> Failure:
     return replace(why, tainted=True)
 
 
-async def _live(error: Exception, text: str, scene: Scene) -> Failure:
+async def _live(error: Exception, text: str, scene: FailureContext) -> Failure:
     name = net_error(text)
     ended = cut_short(name, text, scene)
     if ended is not None:
@@ -168,7 +168,7 @@ async def _live(error: Exception, text: str, scene: Scene) -> Failure:
     return Failure(code, _first_line(text), details=_words(text), effect=_effect(code, text, scene))
 
 
-def _effect(code: str, text: str, scene: Scene) -> Effect:
+def _effect(code: str, text: str, scene: FailureContext) -> Effect:
     """What cannot be done was not done; a script whose page went away may have made it go."""
     if code == "INVALID_INPUT":
         return Effect.NONE
@@ -182,7 +182,7 @@ def _named(text: str) -> str | None:
     return "ELEMENT_UNSTABLE" if _GONE.search(text) else None
 
 
-async def _ambiguous(scene: Scene, text: str) -> Failure:
+async def _ambiguous(scene: FailureContext, text: str) -> Failure:
     facts = await _ask(scene)
     count = facts.count if facts else int((re.search(r"resolved to (\d+)", text) or [0, 2])[1])
     details: dict[str, Any] = {"url": scene.page.url, "count": count, "matches": list(facts.matches if facts else ())}
@@ -191,7 +191,7 @@ async def _ambiguous(scene: Scene, text: str) -> Failure:
     return Failure("SELECTOR_AMBIGUOUS", f"{what} matches {count} elements", details=details)
 
 
-async def _ask(scene: Scene) -> Facts | None:
+async def _ask(scene: FailureContext) -> Facts | None:
     """Facts of the step's selector; None when the page does not answer in time."""
     if scene.selector is None and scene.frame is None:
         return None
@@ -203,7 +203,7 @@ async def _ask(scene: Scene) -> Facts | None:
         return None
 
 
-async def _too_late(text: str, scene: Scene) -> Failure:
+async def _too_late(text: str, scene: FailureContext) -> Failure:
     """Playwright's own timeout: look at dialog, network, page and element, in this order."""
     if scene.watch.blocked:
         return blocked(scene, CallLog.of(text).effect)
@@ -224,7 +224,7 @@ async def _too_late(text: str, scene: Scene) -> Failure:
     return failure or (late_wait(scene, facts) if scene.waits else _unready(scene, facts, log))
 
 
-def _unready(scene: Scene, facts: Facts | None, log: CallLog) -> Failure:
+def _unready(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:
     """What held an act up: its own consequences once it was performed, before that its element."""
     failure = navigation_failure(scene) if log.effect is not Effect.NONE and not log.dragging else None
     return failure or element_failure(scene, facts, log)
@@ -283,7 +283,7 @@ def _first_line(text: str) -> str:
 # What a `wait` that ended without its element found instead. Pure.
 
 
-def late_wait(scene: Scene, facts: Facts | None) -> Failure:
+def late_wait(scene: FailureContext, facts: Facts | None) -> Failure:
     """`Step timeout: wait for ... exceeded ...s`, and what the page has in its place."""
     failure = timed_out(scene)
     if facts is None:

@@ -7,8 +7,8 @@ import re
 from dataclasses import replace
 from typing import Any
 
-from harness.browser.failures.scene import CallLog, Scene, answers, seconds
-from harness.browser.page_events import Exchange
+from harness.browser.failures.scene import CallLog, FailureContext, answers, seconds
+from harness.browser.page_events import RequestRecord
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure
 
@@ -27,7 +27,7 @@ _CLOSED = re.compile(
 )
 
 
-def dead(text: str, scene: Scene) -> Failure | None:
+def dead(text: str, scene: FailureContext) -> Failure | None:
     """Liveness before blame: crash, closed page, browser or driver gone; None when all live."""
     code, message = _dead_part(scene, text) or (None, "")
     if code is None:
@@ -36,19 +36,19 @@ def dead(text: str, scene: Scene) -> Failure | None:
     return Failure(code, message, details=details, effect=_effect(scene, CallLog.of(text)), tainted=True)
 
 
-def _effect(scene: Scene, log: CallLog) -> Effect:
+def _effect(scene: FailureContext, log: CallLog) -> Effect:
     """Of an act whose end nobody saw: none when its call log says that it was not begun."""
     if not scene.acts or log.untouched:
         return Effect.NONE
     return Effect.DONE if log.effect is Effect.DONE else Effect.POSSIBLE
 
 
-def performed(scene: Scene, log: CallLog) -> Effect:
+def performed(scene: FailureContext, log: CallLog) -> Effect:
     """Of an act on a page that hangs: a form may be submitted by a script, of which the log says nothing."""
     return Effect.POSSIBLE if scene.submits and log.found and not log.untouched else log.effect
 
 
-async def lost(text: str, scene: Scene) -> Failure | None:
+async def lost(text: str, scene: FailureContext) -> Failure | None:
     """`dead`, and whether a page that was closed, or a browser that is gone, is all that is gone."""
     began, look = scene.clock.now(), scene.look
     while True:
@@ -58,7 +58,7 @@ async def lost(text: str, scene: Scene) -> Failure | None:
         await scene.clock.sleep(0.02)
 
 
-def _patience(failure: Failure | None, scene: Scene) -> float:
+def _patience(failure: Failure | None, scene: FailureContext) -> float:
     """For how many seconds more may turn out to be gone."""
     match failure and failure.code:
         case "PAGE_CLOSED" if not scene.page.context.pages:
@@ -69,7 +69,7 @@ def _patience(failure: Failure | None, scene: Scene) -> float:
             return 0.0
 
 
-async def aborted(text: str, scene: Scene) -> Failure | None:
+async def aborted(text: str, scene: FailureContext) -> Failure | None:
     """What ended a navigation that was broken off: the news of a crash or a closed page come a little later."""
     if "ERR_ABORTED" not in text:
         return None
@@ -77,7 +77,7 @@ async def aborted(text: str, scene: Scene) -> Failure | None:
     return await lost(text, scene)
 
 
-def _guilt(scene: Scene, code: str) -> dict[str, bool]:
+def _guilt(scene: FailureContext, code: str) -> dict[str, bool]:
     """Whether a browser was ended for another task's sake, or with other tasks in it."""
     if code.startswith("PAGE_"):
         return {}
@@ -88,7 +88,7 @@ def _guilt(scene: Scene, code: str) -> dict[str, bool]:
     return {"shared": True} if shared else {}
 
 
-def _dead_part(scene: Scene, text: str) -> tuple[str, str] | None:
+def _dead_part(scene: FailureContext, text: str) -> tuple[str, str] | None:
     """Code and message; from the outermost process inwards."""
     if not scene.driver_alive():
         return "DRIVER_GONE", "Playwright's driver process is gone or stopped"
@@ -101,7 +101,7 @@ def _dead_part(scene: Scene, text: str) -> tuple[str, str] | None:
     return None
 
 
-async def unanswered(scene: Scene) -> Failure:
+async def unanswered(scene: FailureContext) -> Failure:
     """The outer deadline had to end the act: who does not answer? The session is tainted in any case."""
     page, browser = await who_answers(scene)
     failure = dead("", scene)
@@ -115,14 +115,14 @@ async def unanswered(scene: Scene) -> Failure:
     return replace(timed_out(scene), effect=effect, tainted=True)
 
 
-def blocked(scene: Scene, effect: Effect) -> Failure:
+def blocked(scene: FailureContext, effect: Effect) -> Failure:
     """Dialogs hold the page up."""
     message = f"an open dialog blocks the page: {scene.what}"
     details = {"url": scene.page.url}
     return Failure("DIALOG_BLOCKED", message, details=details, effect=effect, tainted=True)
 
 
-def hung(scene: Scene, browser_answers: bool, effect: Effect | None = None) -> Failure:
+def hung(scene: FailureContext, browser_answers: bool, effect: Effect | None = None) -> Failure:
     """The page does not answer, or not even the browser does."""
     code = "PAGE_UNRESPONSIVE" if browser_answers else "BROWSER_UNRESPONSIVE"
     who = "the page" if browser_answers else "the browser"
@@ -138,14 +138,14 @@ def hung(scene: Scene, browser_answers: bool, effect: Effect | None = None) -> F
     return Failure(code, message, details=details, effect=effect, tainted=True)
 
 
-def timed_out(scene: Scene) -> Failure:
+def timed_out(scene: FailureContext) -> Failure:
     """`Step timeout: ...` (specs/003)."""
     return Failure(
         "STEP_TIMEOUT", f"Step timeout: {scene.what} exceeded {seconds(scene.within)}", details={"url": scene.page.url}
     )
 
 
-async def who_answers(scene: Scene) -> tuple[bool, bool]:
+async def who_answers(scene: FailureContext) -> tuple[bool, bool]:
     """Whether the page answers, and whether the browser does, for as long as can be afforded.
 
     A page that waits for a server counts as alive. Where the browser itself answers late, or not at all, a busy machine
@@ -161,7 +161,7 @@ async def who_answers(scene: Scene) -> tuple[bool, bool]:
     return page or (browser and late), browser
 
 
-async def _asked(scene: Scene, look: float) -> tuple[bool, bool, bool]:
+async def _asked(scene: FailureContext, look: float) -> tuple[bool, bool, bool]:
     """Whether page and browser answer within `look` seconds; whether the browser is late by no fault of the page."""
     began = scene.clock.now()
 
@@ -172,7 +172,7 @@ async def _asked(scene: Scene, look: float) -> tuple[bool, bool, bool]:
     return page, browser or page, after > PROMPT * look and not scene.watch.pace.floods
 
 
-def no_answer(scene: Scene, navigation: Exchange, effect: Effect) -> Failure:
+def no_answer(scene: FailureContext, navigation: RequestRecord, effect: Effect) -> Failure:
     """The server says nothing."""
     message = f"no answer from {navigation.url} in {seconds(scene.within)}"
     details = {"url": navigation.url, "method": navigation.method}

@@ -21,9 +21,9 @@ from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.failures.liveness import PROBE_SECONDS
 from harness.browser.failures.network import REFUSED_STATUSES
-from harness.browser.failures.scene import Scene, locate
+from harness.browser.failures.scene import FailureContext, locate
 from harness.browser.isolated import script
-from harness.browser.page_events import Exchange, before, document_of, hops_to, since
+from harness.browser.page_events import RequestRecord, before, document_of, hops_to, since
 from harness.recovery.failure import Failure
 from harness.spec.names import host_of
 
@@ -97,7 +97,7 @@ class Form:
         return {"title": self.title, "fields": list(self.fields), "action": self.action, "button": self.button}
 
 
-async def session_lost(failure: Failure, scene: Scene) -> Failure | None:
+async def session_lost(failure: Failure, scene: FailureContext) -> Failure | None:
     """SESSION_LOST in place of a missing element, when the page is evidence for it. Asks as long as can be afforded."""
     if not missing(failure, scene) or host_of(scene.page.url) not in {host_of(f"//{entry}") for entry in scene.logins}:
         return None
@@ -113,14 +113,14 @@ async def session_lost(failure: Failure, scene: Scene) -> Failure | None:
     return Failure("SESSION_LOST", f"{where}; the task had given its password there", scene.selector, details)
 
 
-def missing(failure: Failure, scene: Scene) -> bool:
+def missing(failure: Failure, scene: FailureContext) -> bool:
     """Whether the step's element is not there, or not to be seen."""
     if failure.code == "STEP_TIMEOUT":
         return scene.waits and failure.details.get("visible") == 0
     return failure.code in ("ELEMENT_NOT_FOUND", "FRAME_NOT_FOUND", "ELEMENT_HIDDEN")
 
 
-async def _form(scene: Scene, code: str, seconds: float) -> Form | None:
+async def _form(scene: FailureContext, code: str, seconds: float) -> Form | None:
     """The page's login form; None when there is none, when the step is about it, or when the page does not answer."""
     try:
         async with asyncio.timeout(seconds):
@@ -152,13 +152,13 @@ def page_of(url: str) -> str:
     return f"{host_of(url)}{_path(url)}"
 
 
-def unsent(form: Form, exchanges: Sequence[Exchange], url: str) -> bool:
+def unsent(form: Form, exchanges: Sequence[RequestRecord], url: str) -> bool:
     """Whether the task is just filling the form in. One that is still filled after the site said no was sent. Pure."""
     asked = since(exchanges, document_of(exchanges, url))
     return form.filled and not any(exchange.method != "GET" and _says_no(exchange, url) for exchange in asked)
 
 
-def visited(exchanges: Sequence[Exchange], url: str, *, again: bool) -> bool:
+def visited(exchanges: Sequence[RequestRecord], url: str, *, again: bool) -> bool:
     """Whether the task itself asked for this login page. Pure.
 
     It came by a redirect, as the answer to a form, or after a request that was refused (401, 403): not asked for. By a
@@ -172,7 +172,7 @@ def visited(exchanges: Sequence[Exchange], url: str, *, again: bool) -> bool:
     return again or _LOGIN.search(_path(url)) is not None
 
 
-def _says_no(exchange: Exchange, url: str) -> bool:
+def _says_no(exchange: RequestRecord, url: str) -> bool:
     return exchange.status in REFUSED_STATUSES and host_of(exchange.url) == host_of(url)
 
 

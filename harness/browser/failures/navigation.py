@@ -22,8 +22,8 @@ from harness.browser.failures.network import (
     refuses,
     status_failure,
 )
-from harness.browser.failures.scene import Scene
-from harness.browser.page_events import Exchange, Line, document_of, since
+from harness.browser.failures.scene import FailureContext
+from harness.browser.page_events import LoggedLine, RequestRecord, document_of, since
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failure
 from harness.spec.names import Domains
@@ -33,7 +33,7 @@ SHOWN = 5
 _REPLACED = re.compile(r'interrupted by another navigation to "([^"]*)"')
 
 
-def cut_short(name: str | None, text: str, scene: Scene) -> Failure | None:
+def cut_short(name: str | None, text: str, scene: FailureContext) -> Failure | None:
     """Why a navigation was aborted: Chromium's one word for it (`ERR_ABORTED`) says nothing of the cause.
 
     None for any other error.
@@ -45,7 +45,7 @@ def cut_short(name: str | None, text: str, scene: Scene) -> Failure | None:
     return failure or _replaced(by[1] if by else _instead(text, scene), scene)
 
 
-def _kept(scene: Scene) -> Failure | None:
+def _kept(scene: FailureContext) -> Failure | None:
     """The page asked whether it may be left, and was told no."""
     asked = [each for each in scene.watch.dialogs if each["type"] == "beforeunload"]
     if not asked or asked[-1]["answer"] == "accept":
@@ -54,7 +54,7 @@ def _kept(scene: Scene) -> Failure | None:
     return Failure("DIALOG_BLOCKED", message, details={"url": scene.page.url})
 
 
-def _scheme_refused(navigation: Exchange | None) -> Failure | None:
+def _scheme_refused(navigation: RequestRecord | None) -> Failure | None:
     """A redirect to what no browser opens."""
     if navigation is None or urlsplit(navigation.url).scheme in ("http", "https"):
         return None
@@ -62,13 +62,13 @@ def _scheme_refused(navigation: Exchange | None) -> Failure | None:
     return Failure("NET_BLOCKED", message, details={"url": navigation.url, "method": navigation.method})
 
 
-def _instead(text: str, scene: Scene) -> str | None:
+def _instead(text: str, scene: FailureContext) -> str | None:
     """Where the page went; None when it went nowhere."""
     asked, navigation = text.partition(f"{GIVEN_UP} at ")[2].splitlines(), scene.watch.navigation
     return navigation.url if asked and navigation and navigation.url != asked[0] else None
 
 
-def _replaced(by: str | None, scene: Scene) -> Failure:
+def _replaced(by: str | None, scene: FailureContext) -> Failure:
     """Nothing says why when there is no page instead: an answer without one, a script that stopped loading, ..."""
     end = f"the page went to {by} instead" if by else f"the browser gave it up, and shows {scene.page.url}"
     details = {"url": by or scene.page.url, "net_error": f"net::{GIVEN_UP}"}
@@ -76,7 +76,7 @@ def _replaced(by: str | None, scene: Scene) -> Failure:
     return Failure("NAVIGATION_INTERRUPTED", message, details=details, effect=Effect.POSSIBLE)
 
 
-def unfinished(scene: Scene, navigation: Exchange | None) -> Failure:
+def unfinished(scene: FailureContext, navigation: RequestRecord | None) -> Failure:
     """A document that was answered, and not loaded in time: what of it is missing, and whether the page is usable."""
     failure = timed_out(scene)
     if navigation is None or navigation.status is None:
@@ -99,7 +99,7 @@ def _listed(urls: list[str]) -> str:
 # Navigations that failed, whatever began them: an `open`, a click, or the page itself; from what was seen.
 
 
-def opening_failure(name: str, text: str, scene: Scene) -> Failure:
+def opening_failure(name: str, text: str, scene: FailureContext) -> Failure:
     """A goto's network error. With an empty body only the response event knows the status."""
     navigation = scene.watch.navigation
     if navigation is not None:
@@ -107,7 +107,7 @@ def opening_failure(name: str, text: str, scene: Scene) -> Failure:
     return net_failure(name, text.rpartition(" at ")[2].splitlines()[0], scene.domains)
 
 
-async def late_opening(scene: Scene) -> Failure:
+async def late_opening(scene: FailureContext) -> Failure:
     """A goto that did not end: a network error that only its request knows, no answer, or a page that hangs."""
     navigation = scene.watch.navigation
     name = net_error(navigation.error or "") if navigation else None
@@ -120,7 +120,7 @@ async def late_opening(scene: Scene) -> Failure:
     return no_answer(scene, pending, Effect.POSSIBLE) if pending else unfinished(scene, navigation)
 
 
-def navigation_failure(scene: Scene) -> Failure | None:
+def navigation_failure(scene: FailureContext) -> Failure | None:
     """The act was done, and what it opened failed, was not given by its site (see `refuses`), or is not allowed.
 
     Only what is known by now is judged: an act that started no navigation waits for none.
@@ -132,20 +132,20 @@ def navigation_failure(scene: Scene) -> Failure | None:
     return replace(failure, selector=scene.selector) if failure else None
 
 
-def strayed_page(scene: Scene, effect: Effect) -> Failure | None:
+def strayed_page(scene: FailureContext, effect: Effect) -> Failure | None:
     """Another page, a popup, was to leave the allowed domains: that outweighs whatever else failed."""
     stray = strayed(scene.watch.elsewhere, scene.domains)
     return policy_failure(stray.url, scene.domains, {"method": stray.method}, effect) if stray else None
 
 
-def _redirected_astray(navigation: Exchange, scene: Scene) -> Failure:
+def _redirected_astray(navigation: RequestRecord, scene: FailureContext) -> Failure:
     """One virtual host has sent the page to another: they share a server, so only the answer shows it."""
     failure = policy_failure(navigation.url, scene.domains, {"method": navigation.method}, Effect.DONE)
     message = f"{failure.details['host']} is outside of the task's allowed_domains: a redirect led to {navigation.url}"
     return replace(failure, message=message)
 
 
-def undelivered(failure: Failure, scene: Scene) -> Failure:
+def undelivered(failure: Failure, scene: FailureContext) -> Failure:
     """A download of which no file came; its click opened a page instead, and that one tells why.
 
     The file is still to be had: a retry has to click again, so nothing counts as done.
@@ -160,7 +160,7 @@ def undelivered(failure: Failure, scene: Scene) -> Failure:
     return replace(reason, message=f"{failure.message}: {reason.message}", details=details, effect=Effect.POSSIBLE)
 
 
-def refused_page(failure: Failure, scene: Scene) -> Failure | None:
+def refused_page(failure: Failure, scene: FailureContext) -> Failure | None:
     """A missing element on a page that says what went wrong with its site, which an earlier step may have opened.
 
     Its answer may come only after the step that asked for it: a list or a box that submits its form as it changes.
@@ -175,7 +175,7 @@ def refused_page(failure: Failure, scene: Scene) -> Failure | None:
     return _of_before(replace(refusal, details=details))
 
 
-def lost_page(scene: Scene) -> Failure | None:
+def lost_page(scene: FailureContext) -> Failure | None:
     """The navigation, perhaps of an earlier step, that has left nothing but the browser's own error page."""
     lost = scene.watch.last_failed
     if lost is None or not scene.page.url.startswith("chrome-error:"):
@@ -189,7 +189,7 @@ def _of_before(failure: Failure) -> Failure:
     return replace(failure, details={**failure.details, "opened_before": True}, tainted=again)
 
 
-def _broken(name: str, navigation: Exchange, scene: Scene, effect: Effect | None = None) -> Failure:
+def _broken(name: str, navigation: RequestRecord, scene: FailureContext, effect: Effect | None = None) -> Failure:
     """A navigation that ended in `name`; some names only say that its status tells the cause."""
     failure = None
     if navigation.status and name in TELL_STATUS:
@@ -199,12 +199,12 @@ def _broken(name: str, navigation: Exchange, scene: Scene, effect: Effect | None
     return replace(failure, details={**failure.details, **status, "method": navigation.method})
 
 
-def _by_status(navigation: Exchange, scene: Scene, effect: Effect) -> Failure | None:
+def _by_status(navigation: RequestRecord, scene: FailureContext, effect: Effect) -> Failure | None:
     status, headers = navigation.status or 0, navigation.headers
     return status_failure(status, navigation.url, headers, scene.clock.wall(), effect)
 
 
-def _unopened(navigation: Exchange, scene: Scene) -> Failure | None:
+def _unopened(navigation: RequestRecord, scene: FailureContext) -> Failure | None:
     name = net_error(navigation.error or "")
     if name is not None and name != GIVEN_UP:
         return _broken(name, navigation, scene, Effect.DONE)
@@ -217,7 +217,9 @@ def _unopened(navigation: Exchange, scene: Scene) -> Failure | None:
 _SOCKET = re.compile(r"^WebSocket connection to '(wss?://[^']*)' failed: ")
 
 
-def refused_hosts(exchanges: Sequence[Exchange], lines: Iterable[Line], page: str, domains: Domains) -> tuple[str, ...]:
+def refused_hosts(
+    exchanges: Sequence[RequestRecord], lines: Iterable[LoggedLine], page: str, domains: Domains
+) -> tuple[str, ...]:
     """Hosts that were refused since the page with the URL `page` was asked for, in alphabetical order.
 
     Of WebSockets only the console tells, and not of which page: theirs are of the whole session.
@@ -237,12 +239,12 @@ def refused(error: str | None) -> bool:
     return error is not None and net_error(error) in (*POLICY_ERRORS, BLOCKED)
 
 
-def _refused_socket(line: Line) -> str | None:
+def _refused_socket(line: LoggedLine) -> str | None:
     found = _SOCKET.match(line.text)
     return found[1] if found and refused(line.text) else None
 
 
-def strayed(navigations: Iterable[Exchange], domains: Domains) -> Exchange | None:
+def strayed(navigations: Iterable[RequestRecord], domains: Domains) -> RequestRecord | None:
     """The first navigation to a host that is not allowed.
 
     The host decides, not the error: a popup's refusal may become known only after the click is over.

@@ -15,7 +15,7 @@ from playwright.async_api import CDPSession, Frame, FrameLocator, Locator, Page
 from playwright.async_api import Error as PlaywrightError
 
 from harness.browser.isolated import script
-from harness.browser.page_events import PageWatch
+from harness.browser.page_events import PageEvents
 from harness.browser.process import Chromium
 from harness.recovery.catalog import Effect
 from harness.resilience import Clock, Deadline
@@ -335,11 +335,11 @@ SHORTEST_LOOK = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class FailureContext:
     """All that may be looked at to name a failure."""
 
     page: Page
-    watch: PageWatch
+    watch: PageEvents
     chromium: Chromium
     control: CDPSession
     """The standing session to the page."""
@@ -377,7 +377,7 @@ class Scene:
         now = self.clock.now()
         return max(SHORTEST_LOOK, min(LOOK_SECONDS, self.until.at + OVERTIME - now))
 
-    def of_step(self, step: Step, patience: float) -> Scene:
+    def of_step(self, step: Step, patience: float) -> FailureContext:
         """The same scene, with a step in it."""
         target = step.target
         return replace(

@@ -15,14 +15,14 @@ from playwright.async_api import BrowserContext, Frame, Page
 from playwright.async_api import Dialog as OpenDialog
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.context import Fleet, Lease, Tab
-from harness.browser.faults.standing import Broken, InDocuments, Offline, Standing, Told
+from harness.browser.context import BrowserPool, ContextHandle, Tab
+from harness.browser.faults.standing import BrokenRequests, InDocuments, OfflineContext, StandingFault, Told
 from harness.browser.process import Chromium
-from harness.model.ports import Heal, Strike
+from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.resilience import Clock
 from harness.spec import faults
-from harness.spec.faults import Dialog, Popup, SessionExpired
+from harness.spec.faults import Popup, SessionExpired, UnexpectedDialog
 
 # Chooses who does a fault to the browser.
 
@@ -42,26 +42,26 @@ class Sabotage:
     What lasts is laid on whatever takes its place.
     """
 
-    def __init__(self, lease: Lease, fleet: Fleet, clock: Clock) -> None:
+    def __init__(self, lease: ContextHandle, fleet: BrowserPool, clock: Clock) -> None:
         self._lease = lease
         self._fleet = fleet
         self._clock = clock
         self._told = Told()
         self._numbers = count(1)
-        self._standing: list[Standing] = []
+        self._standing: list[StandingFault] = []
         lease.on_move = self._move
 
-    async def strike(self, strike: Strike) -> Heal | None:
+    async def strike(self, strike: Injection) -> Undo | None:
         """Do it. Raises Failed when it cannot be done at all."""
         tab, chromium = self._lease.tab, self._lease.chromium
         match strike.fault:
             case faults.ElementFault() | faults.AlertOnLoad() | faults.ClockMoved() as fault:
                 return await self._stand(InDocuments(strike, f"{fault.kind}-{next(self._numbers)}", self._told))
             case faults.Offline():
-                return await self._stand(Offline(strike))
+                return await self._stand(OfflineContext(strike))
             case faults.Dns() | faults.Abort():
-                return await self._stand(Broken(strike))
-            case faults.Dialog():
+                return await self._stand(BrokenRequests(strike))
+            case faults.UnexpectedDialog():
                 return await _bounded(dialog(tab, strike))
             case faults.BrowserStop():
                 return stop(chromium, strike, self._lease.world)
@@ -73,7 +73,7 @@ class Sabotage:
                 await _bounded(self._at_once(tab, strike))
         return None
 
-    async def _at_once(self, tab: Tab, strike: Strike) -> None:
+    async def _at_once(self, tab: Tab, strike: Injection) -> None:
         """What nothing can heal."""
         match strike.fault:
             case faults.PageCrash():
@@ -89,7 +89,7 @@ class Sabotage:
             case fault:
                 raise Failed(Failure("INTERNAL_ERROR", f"fault {fault.kind} is none of the browser"))
 
-    async def _stand(self, standing: Standing) -> Heal:
+    async def _stand(self, standing: StandingFault) -> Undo:
         self._standing.append(standing)
         try:
             await _bounded(standing.lay(self._lease.tab.context))
@@ -110,7 +110,7 @@ class Sabotage:
             with contextlib.suppress(Failed):  # a page that hung could not tell that the selector is none
                 await _bounded(standing.lay(tab.context))
 
-    async def _kill(self, strike: Strike) -> None:
+    async def _kill(self, strike: Injection) -> None:
         chromium = self._lease.chromium
         if not chromium.process.killable:
             raise Failed(Failure("BROWSER_ENDPOINT_UNFIT", _SHARED))
@@ -119,7 +119,7 @@ class Sabotage:
             await self._lease.kill()
             strike.met()
 
-    def _kill_driver(self, strike: Strike) -> None:
+    def _kill_driver(self, strike: Injection) -> None:
         if self._fleet.driver_alive:
             self._fleet.kill_driver(self._lease.world)
             strike.met()
@@ -146,7 +146,7 @@ async () => {
 """
 
 
-async def expire_session(context: BrowserContext, strike: Strike) -> None:
+async def expire_session(context: BrowserContext, strike: Injection) -> None:
     """Take away the cookies that a host is sent, or all."""
     fault = strike.fault
     assert isinstance(fault, SessionExpired)
@@ -165,7 +165,7 @@ def sent_to(domain: str, host: str | None) -> bool:
     return host == bare or (domain.startswith(".") and host.endswith(f".{bare}"))
 
 
-async def clear_storage(context: BrowserContext, strike: Strike) -> None:
+async def clear_storage(context: BrowserContext, strike: Injection) -> None:
     """Empty the storages of every origin that a page, or a frame in it, is open at."""
     found = await asyncio.gather(*(_clear_page(page) for page in context.pages))
     if any(found):
@@ -206,7 +206,7 @@ _LOOP = "setTimeout(() => { for (;;) {} })"
 _LEAVING = "addEventListener('beforeunload', e => e.preventDefault())"
 
 
-async def crash(tab: Tab, strike: Strike, clock: Clock) -> None:
+async def crash(tab: Tab, strike: Injection, clock: Clock) -> None:
     """End the page's process. The command is never answered."""
     if tab.watch.crashed or tab.page.is_closed():
         return
@@ -220,13 +220,13 @@ async def crash(tab: Tab, strike: Strike, clock: Clock) -> None:
         strike.met()
 
 
-async def loop(tab: Tab, strike: Strike) -> None:
+async def loop(tab: Tab, strike: Injection) -> None:
     """Let a script of the page run for ever."""
     await _run(tab, _LOOP)
     strike.met()
 
 
-async def popup(tab: Tab, strike: Strike) -> None:
+async def popup(tab: Tab, strike: Injection) -> None:
     """Let the page open another one."""
     assert isinstance(strike.fault, Popup)
     answer = await _run(tab, f"!!window.open({json.dumps(strike.fault.url)})")
@@ -234,10 +234,10 @@ async def popup(tab: Tab, strike: Strike) -> None:
         strike.met()
 
 
-async def dialog(tab: Tab, strike: Strike) -> Heal:
+async def dialog(tab: Tab, strike: Injection) -> Undo:
     """Let a dialog come up; a `beforeunload` does when the page is left."""
     fault = strike.fault
-    assert isinstance(fault, Dialog)
+    assert isinstance(fault, UnexpectedDialog)
     context, waiting = tab.context, True
 
     def end() -> None:
@@ -276,7 +276,7 @@ REFUSED = (
 )
 
 
-def stop(chromium: Chromium, strike: Strike, world: str) -> Heal | None:
+def stop(chromium: Chromium, strike: Injection, world: str) -> Undo | None:
     """Stop the whole tree, which may go on later. What becomes of it until then is this task's doing.
 
     Raises Failed for a browser elsewhere.

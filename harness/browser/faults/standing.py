@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from playwright.async_api import BrowserContext, Frame, Route
 from playwright.async_api import Error as PlaywrightError
 
-from harness.model.ports import Strike
+from harness.model.ports import Injection
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Abort, AlertOnLoad, Dns, Late
 
@@ -49,7 +49,7 @@ def lifting(number: str) -> str:
 Met = Callable[[], None]
 
 
-class Standing(Protocol):
+class StandingFault(Protocol):
     """One lasting fault."""
 
     async def lay(self, context: BrowserContext) -> None: ...
@@ -82,7 +82,7 @@ class Told:
 class InDocuments:
     """A script in every document of the context."""
 
-    def __init__(self, strike: Strike, number: str, told: Told) -> None:
+    def __init__(self, strike: Injection, number: str, told: Told) -> None:
         self._strike, self._number, self._told = strike, number, told
         self._script = laying(strike.fault.kind, number, _settings(strike, number))
         self._installed = AsyncExitStack()
@@ -107,7 +107,7 @@ class InDocuments:
         await _in_frames(context, lifting(self._number))
 
 
-def _settings(strike: Strike, number: str) -> dict[str, Any]:
+def _settings(strike: Injection, number: str) -> dict[str, Any]:
     """What the fault's script reads. Only `late` ends by itself: the others are lifted from here."""
     keys = {"selector", "message", "by"} | ({"seconds"} if isinstance(strike.fault, Late) else set())
     return strike.fault.model_dump(include=keys) | {"id": number, "seed": str(strike.random.random())}
@@ -128,10 +128,10 @@ async def _problem(frame: Frame, script: str) -> str:
     return ""
 
 
-class Offline:
+class OfflineContext:
     """No network."""
 
-    def __init__(self, strike: Strike) -> None:
+    def __init__(self, strike: Injection) -> None:
         self._met: Met | None = strike.met
 
     async def lay(self, context: BrowserContext) -> None:
@@ -144,13 +144,13 @@ class Offline:
         await context.set_offline(False)
 
 
-class Broken:
+class BrokenRequests:
     """Requests that end with a network error in the browser. The fault's own pattern decides (`Strike.takes`).
 
     Not seen here: what a redirect leads to, WebSockets, and requests that are no page's (`api`).
     """
 
-    def __init__(self, strike: Strike) -> None:
+    def __init__(self, strike: Injection) -> None:
         fault = strike.fault
         assert isinstance(fault, Dns | Abort)
         self._takes = strike.takes

@@ -6,14 +6,14 @@ from typing import Final, Literal
 
 from starlette.responses import Response
 
-from harness.demo.connection import Reset, Silence
+from harness.demo.connection import ConnectionReset, Silence
 from harness.demo.rows import Document
 
 Moment = Literal["before_commit", "after_commit"]
 
 NONE: Final = "none"
 _ONCE: Final = "_once"
-_ANSWERS: Final = {"reset": Reset, "hang": Silence}
+_ANSWERS: Final = {"reset": ConnectionReset, "hang": Silence}
 
 
 def strike(shop: Document, moment: Moment) -> Response | None:

@@ -219,7 +219,7 @@ def build_report(
         staged.mkdir()
         stage(found, staged, traces)
         build = _build_3 if allure.major == 3 else _build_2
-        lost = build(_Job(allure, found, staged, made, project, wanted))
+        lost = build(_Build(allure, found, staged, made, project, wanted))
         finish_report(made, viewer=add_viewer(made, results, traces))
     notes = (*found.notes, *_unreported(found, project))
     return Report(output / "index.html", len(found.tests), (*found.left_out, *lost), allure.version, notes)
@@ -236,7 +236,7 @@ def _unreported(results: Results, project: Path) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _Build:
     """One run of Allure: the staged results, and where the report goes."""
 
     allure: Allure
@@ -247,7 +247,7 @@ class _Job:
     wanted: Wanted
 
 
-def _build_3(job: _Job) -> list[str]:
+def _build_3(job: _Build) -> list[str]:
     """What of the history could not be read. A project's own allurerc.mjs is used, and then keeps its own history."""
     own, rc = job.project.absolute() / RC, job.staged.parent / RC
     lent, kept = job.staged.parent / "history.jsonl", job.project / HISTORY_3
@@ -261,7 +261,7 @@ def _build_3(job: _Job) -> list[str]:
     return left_out
 
 
-def _build_2(job: _Job) -> list[str]:
+def _build_2(job: _Build) -> list[str]:
     run, kept = run_of_starts(starts_of(job.results)), job.project / HISTORY_2
     write_categories(job.staged)
     lend_history(kept, job.staged, run)
@@ -271,7 +271,7 @@ def _build_2(job: _Job) -> list[str]:
     return []
 
 
-def _generate(job: _Job, options: list[str]) -> None:
+def _generate(job: _Build, options: list[str]) -> None:
     """Allure writes into a folder that is not there: into an old report it writes only half of a new one."""
     environment = {**os.environ, "ALLURE_NO_ANALYTICS": "true", "NO_COLOR": "1"}
     command = [str(job.allure.program), "generate", str(job.staged), *options]

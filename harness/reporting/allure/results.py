@@ -33,7 +33,7 @@ Tests = dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenResults:
     """What of a folder goes into the report."""
 
     tests: Tests
@@ -54,15 +54,15 @@ def written_run(folder: Path) -> str:
     return found[1] if found and began_of(found[1]) else ""
 
 
-def choose(tests: Tests, written: str, *, all_runs: bool) -> Choice:
+def choose(tests: Tests, written: str, *, all_runs: bool) -> ChosenResults:
     """Those of the last run; `written` is the run that the environment table names."""
     if MERGED in written:
-        return Choice({name: without_run(test) for name, test in tests.items()})
+        return ChosenResults({name: without_run(test) for name, test in tests.items()})
     last = max(written, *map(run_of, tests.values()), "")
-    return Choice(tests) if all_runs or not last else _of_last_run(tests, last)
+    return ChosenResults(tests) if all_runs or not last else _of_last_run(tests, last)
 
 
-def _of_last_run(tests: Tests, last: str) -> Choice:
+def _of_last_run(tests: Tests, last: str) -> ChosenResults:
     """Nothing of earlier runs, when the last run did one of their tests again.
 
     Folders of shards that were put together hold different tests, and are all kept; of a test the latest run of it.
@@ -75,7 +75,7 @@ def _of_last_run(tests: Tests, last: str) -> Choice:
     gone = len(tests) - len(kept)
     line = f"{gone} of {len(tests)} results: of earlier runs (--all-runs keeps them)"
     own = sum(run == last for run in runs.values())
-    return Choice(kept, (line,) if gone else (), _notes(last, own, len(kept)), last)
+    return ChosenResults(kept, (line,) if gone else (), _notes(last, own, len(kept)), last)
 
 
 def _latest(tests: Tests, runs: dict[str, str]) -> dict[str, str]:
@@ -121,7 +121,7 @@ _BELOW = ("steps", "befores", "afters")
 _ATTACHMENT = re.compile(r"[\w.-]+-attachment(?:\.[\w.-]+)?")
 
 
-class Link(BaseModel):
+class ResultLink(BaseModel):
     """A reference of a result."""
 
     model_config = ConfigDict(extra="allow")
@@ -139,7 +139,7 @@ class Attachment(BaseModel):
     type: str | None = None
 
 
-class Part(BaseModel):
+class ResultStep(BaseModel):
     """A step of a result."""
 
     model_config = ConfigDict(extra="allow")
@@ -149,7 +149,7 @@ class Part(BaseModel):
     statusDetails: dict[str, object] | None = None  # noqa: N815 - Allure's name
     start: int | None = None
     stop: int | None = None
-    steps: list[Part] | None = None
+    steps: list[ResultStep] | None = None
     attachments: list[Attachment] | None = None
 
 
@@ -162,7 +162,7 @@ class Label(BaseModel):
     value: str | None = None
 
 
-class ResultFile(Part):
+class ResultFile(ResultStep):
     """What Allure must be able to read in `<uuid>-result.json`."""
 
     uuid: str
@@ -170,18 +170,22 @@ class ResultFile(Part):
     start: int
     historyId: str | None = None  # noqa: N815 - Allure's name
     labels: list[Label] | None = None
-    links: list[Link] | None = None
+    links: list[ResultLink] | None = None
 
 
-class ContainerFile(Part):
+class ContainerFile(ResultStep):
     """What Allure must be able to read in `<uuid>-container.json`: fixtures of some results."""
 
     children: list[str] | None = None
-    befores: list[Part] | None = None
-    afters: list[Part] | None = None
+    befores: list[ResultStep] | None = None
+    afters: list[ResultStep] | None = None
 
 
-_MODELS: dict[str, type[Part]] = {"-result.json": ResultFile, "-container.json": ContainerFile, "-globals.json": Part}
+_MODELS: dict[str, type[ResultStep]] = {
+    "-result.json": ResultFile,
+    "-container.json": ContainerFile,
+    "-globals.json": ResultStep,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +228,7 @@ def read_results(folder: Path, *, all_runs: bool = False) -> Results:
     )
 
 
-def _model(name: str) -> type[Part] | None:
+def _model(name: str) -> type[ResultStep] | None:
     return next((model for end, model in _MODELS.items() if name.endswith(end)), None)
 
 
@@ -241,7 +245,7 @@ def _problem(path: Path) -> str:
     return "" if path.name == ENVIRONMENT or _ATTACHMENT.fullmatch(path.name) else "not written by Allure"
 
 
-def _unreadable(path: Path, model: type[Part] | None) -> str:
+def _unreadable(path: Path, model: type[ResultStep] | None) -> str:
     try:
         document = read_json(path)
         if model is not None:

@@ -11,12 +11,12 @@ from harness.reporting.console import place, shortened
 from harness.reporting.dashboard.causes import NO_RECORD, Look, causes, flaky, grouped, healed, message
 from harness.reporting.dashboard.timeline import amount, begun, seconds_of, status, timeline
 from harness.reporting.dashboard.view import (
-    Cause,
+    CauseView,
     Counts,
     Dashboard,
-    Flaky,
-    Link,
-    Rate,
+    FlakyView,
+    PageLink,
+    RecoveryRate,
     SlowStep,
     TaskRow,
     ThresholdState,
@@ -49,11 +49,11 @@ def breakdown(run: RunRecord) -> dict[str, int]:
     return dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0])))
 
 
-def recoveries(run: RunRecord) -> Iterator[Rate]:
+def recoveries(run: RunRecord) -> Iterator[RecoveryRate]:
     """How often each kind of recovery was tried and worked, the least successful first."""
     found = success_rates(pair for each in run.executions if each.record for pair in each.record.recoveries)
     for family, tried, worked in sorted(found, key=lambda each: (each[2] / each[1], each[0])):
-        yield Rate(name=rule_name(family), tried=tried, worked=worked, rate=round(worked / tried, 4))
+        yield RecoveryRate(name=rule_name(family), tried=tried, worked=worked, rate=round(worked / tried, 4))
 
 
 def resilience(run: RunRecord) -> dict[str, str]:
@@ -156,9 +156,9 @@ def dashboard(
     )
 
 
-def _row(execution: Execution, run: RunRecord, cause: int | None, found: Sequence[Cause]) -> TaskRow:
+def _row(execution: Execution, run: RunRecord, cause: int | None, found: Sequence[CauseView]) -> TaskRow:
     record, start = execution.record, begun(execution, run)
-    links: tuple[Link, ...] = ()
+    links: tuple[PageLink, ...] = ()
     if cause is not None:
         links = next((o.evidence.links for o in found[cause].occurrences if o.task_id == execution.task_id), ())
     return TaskRow(
@@ -188,7 +188,7 @@ def _note(execution: Execution) -> str:
     return PARTIAL if record.final_state == "partial_success" else ""
 
 
-def _counts(run: RunRecord, rows: Sequence[TaskRow], unsteady: Sequence[Flaky]) -> Counts:
+def _counts(run: RunRecord, rows: Sequence[TaskRow], unsteady: Sequence[FlakyView]) -> Counts:
     states = [row.status for row in rows]
     return Counts(
         total=len(rows),
@@ -220,7 +220,7 @@ def _verdict(run: RunRecord, counts: Counts, causes_found: int) -> str:
     return f"Nothing failed{so_far}: {counts.passed} of {counts.total} tasks passed{skipped}"
 
 
-def _notices(run: RunRecord, found: Sequence[Cause]) -> list[str]:
+def _notices(run: RunRecord, found: Sequence[CauseView]) -> list[str]:
     notices = []
     if run.ending == "interrupted":
         notices.append("The run was interrupted: tasks that it did not come to are not here.")
@@ -246,11 +246,11 @@ def _facts(run: RunRecord) -> dict[str, str]:
     return {name: text for name, text in {**facts, **run.environment}.items() if text}
 
 
-def _links(run: RunRecord) -> list[Link]:
+def _links(run: RunRecord) -> list[PageLink]:
     """Pages of the CI system; no other scheme than http(s)."""
     url = str(run.ci.get("buildUrl") or "")
     try:
         fine = urlsplit(url).scheme in ("http", "https")
     except ValueError:
         fine = False
-    return [Link(label="CI build", href=url)] if fine else []
+    return [PageLink(label="CI build", href=url)] if fine else []

@@ -14,9 +14,9 @@ import yaml
 from harness.model.report import ErrorReport
 from harness.recovery.catalog import CATALOG, Family
 from harness.reporting.console import folded, numbered, place, relation, repeats, shortened, shown_value
-from harness.reporting.dashboard.evidence import Found
+from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.timeline import seconds_of
-from harness.reporting.dashboard.view import Cause, Comparison, Flaky, Healed, Occurrence
+from harness.reporting.dashboard.view import CauseView, ComparedValues, FlakyView, Healed, Occurrence
 from harness.reporting.history.comparison import Flaky as FlakyTask
 from harness.reporting.history.comparison import flaky_tasks
 from harness.reporting.history.record import Execution, Happening, Outcome, RunRecord, TaskPoint
@@ -75,7 +75,7 @@ def _quoted(text: str) -> str:
     return yaml.safe_dump(text, default_style='"', allow_unicode=True, width=float("inf")).strip()
 
 
-def flaky(run: RunRecord, points: Mapping[str, Sequence[TaskPoint]]) -> list[Flaky]:
+def flaky(run: RunRecord, points: Mapping[str, Sequence[TaskPoint]]) -> list[FlakyView]:
     """Of the tasks of this run those that the history calls flaky (`flaky_tasks`), as of this run; the worst first."""
     executions: dict[str, list[Execution]] = {}
     for execution in run.executions:
@@ -104,12 +104,12 @@ def _point(run: RunRecord, executions: Sequence[Execution]) -> TaskPoint:
     )
 
 
-def _flaky(found: FlakyTask, executions: Sequence[Execution], points: Sequence[TaskPoint]) -> Flaky:
+def _flaky(found: FlakyTask, executions: Sequence[Execution], points: Sequence[TaskPoint]) -> FlakyView:
     last, judged = executions[-1], [each for each in points if each.judged]
     again = [each.record.code for each in executions[:-1] if each.record and each.record.code]
     codes = Counter([each.code for each in judged if each.code] + again)
     low, high = found.rate.interval
-    return Flaky(
+    return FlakyView(
         task_id=last.task_id,
         outcomes=tuple(each.outcome for each in judged),
         passed=sum(each.outcome == "passed" for each in judged),
@@ -150,7 +150,7 @@ UNEXPECTED = "It did not show the outcome that its `expect` declares."
 NO_FAILURE = "It ended well, though its `expect` declares a failure."
 
 
-def occurrence(execution: Execution, found: Found, since: str) -> Occurrence:
+def occurrence(execution: Execution, found: FoundEvidence, since: str) -> Occurrence:
     """`since`: how long it has been failing, in words."""
     record = execution.record
     if record is None:
@@ -180,7 +180,7 @@ def message(record: TaskRecord) -> str:
     return told or (NO_FAILURE if record.unexpected else f"It ended as {record.final_state}.")
 
 
-def _told(record: TaskRecord, comparison: Comparison | None) -> str:
+def _told(record: TaskRecord, comparison: ComparedValues | None) -> str:
     """The message, less what the comparison below it says; first, that another outcome was declared."""
     told = record.reason if comparison is not None and record.reason is not None else message(record)
     return f"{UNEXPECTED} {told}".rstrip() if record.unexpected and not record.ok else told
@@ -249,12 +249,12 @@ def _step(step: StepLine, record: TaskRecord) -> str:
     return f"{place(step.index, record.steps_total)} {step.act} {step.target} ({state}, {step.seconds:.1f} s{tries})"
 
 
-def _comparison(report: ErrorReport | None) -> Comparison | None:
+def _comparison(report: ErrorReport | None) -> ComparedValues | None:
     found = report.context.assertion if report else None
     if found is None:
         return None
     expected, actual = (shortened(shown_value(value), _VALUE) for value in (found.expected, found.actual))
-    return Comparison(
+    return ComparedValues(
         criterion=shortened(found.expression, _VALUE),
         expected=f"{relation(found.expression)}{expected}",
         actual=actual,
@@ -274,7 +274,7 @@ _NEEDS = re.compile(r"depends on (.+), which ")
 """As pytest is told why a task is skipped."""
 _AROUND, _TITLE = 3, 180
 
-Look = Callable[[TaskRecord], Found]
+Look = Callable[[TaskRecord], FoundEvidence]
 
 
 def failed(run: RunRecord) -> list[Execution]:
@@ -304,13 +304,13 @@ def grouped(run: RunRecord) -> list[Group]:
 
 def causes(
     run: RunRecord, groups: Sequence[Group], points: Mapping[str, Sequence[TaskPoint]], look: Look
-) -> Iterator[Cause]:
+) -> Iterator[CauseView]:
     """In the order of `groups`. `look` reads what a failed task left."""
     earliest = min((_moment(group, run) for group in groups if group.judged), default=None)
     for group in groups:
         ordered = sorted(group.executions, key=lambda each: _started(each, run))
         first = ordered[0]
-        yield Cause(
+        yield CauseView(
             title=shortened(group.title, _TITLE),
             codes=dict(Counter(map(_code, ordered)).most_common()),
             hint=first.record.hint if first.record else "",
@@ -319,7 +319,9 @@ def causes(
             around=tuple(_around(first.record, run.happenings)),
             skipped=tuple(_skipped({each.task_id for each in ordered}, run)),
             occurrences=tuple(
-                occurrence(each, look(each.record) if each.record else Found(), since(run, points.get(each.nodeid, ())))
+                occurrence(
+                    each, look(each.record) if each.record else FoundEvidence(), since(run, points.get(each.nodeid, ()))
+                )
                 for each in ordered
             ),
         )

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from harness.model.report import ErrorReport
-from harness.reporting.dashboard.view import Cause, Dashboard, Evidence, Link
+from harness.reporting.dashboard.view import CauseView, Dashboard, EvidenceLinks, PageLink
 from harness.reporting.files import MANIFEST, NAMES, inside, read_json, read_regular, safe_name
 from harness.reporting.redact_files import is_inert
 from harness.reporting.task_record import TaskRecord
@@ -30,7 +30,7 @@ def with_pictures(view: Dashboard, root: Path) -> Dashboard:
     return view.model_copy(update={"causes": tuple(_filled(view.causes, root))})
 
 
-def _filled(causes: Sequence[Cause], root: Path) -> Iterator[Cause]:
+def _filled(causes: Sequence[CauseView], root: Path) -> Iterator[CauseView]:
     room = ALL
     for cause in causes:
         first, *rest = cause.occurrences
@@ -44,7 +44,7 @@ def _filled(causes: Sequence[Cause], root: Path) -> Iterator[Cause]:
         yield cause.model_copy(update={"occurrences": (shown, *rest)})
 
 
-def _read(root: Path, evidence: Evidence, limit: int) -> bytes:
+def _read(root: Path, evidence: EvidenceLinks, limit: int) -> bytes:
     """Nothing for what is no PNG, larger, or not in the folder."""
     if not evidence.folder or PICTURE not in (link.label for link in evidence.links):
         return b""
@@ -69,10 +69,10 @@ INERT = frozenset({".png", ".jpg", ".json", ".jsonl", ".txt", ".log", ".zip", ".
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundEvidence:
     """What there is of one failure."""
 
-    evidence: Evidence = field(default_factory=Evidence)
+    evidence: EvidenceLinks = field(default_factory=EvidenceLinks)
     report: ErrorReport | None = None
 
 
@@ -88,10 +88,10 @@ class Shelf:
     runs: Set[str]
     """The run, and those it was merged from: folders of other runs are not its own."""
 
-    def find(self, record: TaskRecord) -> Found:
+    def find(self, record: TaskRecord) -> FoundEvidence:
         """Never raises for what is missing, foreign or broken: it says so."""
         if record.artifacts is None:
-            return Found(Evidence(problem="No artifacts of it are kept."))
+            return FoundEvidence(EvidenceLinks(problem="No artifacts of it are kept."))
         problems: list[str] = []
         for folder in self._candidates(record):
             if problem := self._foreign(folder, record):
@@ -100,9 +100,9 @@ class Shelf:
             report, broken = _report(folder)
             links = tuple(self._links(folder))
             problem = broken or _alive(folder)
-            return Found(Evidence(folder=self._shown(folder), links=links, problem=problem), report)
+            return FoundEvidence(EvidenceLinks(folder=self._shown(folder), links=links, problem=problem), report)
         gone = f"{self._named(record.artifacts)} is gone: removed, or not brought along with the history."
-        return Found(Evidence(problem=problems[0] if problems else gone))
+        return FoundEvidence(EvidenceLinks(problem=problems[0] if problems else gone))
 
     def _candidates(self, record: TaskRecord) -> Iterator[Path]:
         """Where it was written, and where a later run has moved it."""
@@ -130,7 +130,7 @@ class Shelf:
             return f"{self._shown(folder)} is of another run ({run}, {task_id}): left out."
         return ""
 
-    def _links(self, folder: Path) -> Iterator[Link]:
+    def _links(self, folder: Path) -> Iterator[PageLink]:
         """Files that are there and not empty, the usual ones first."""
         there = {path.name: path for path in folder.iterdir() if _is_file(folder, path)}
         if _alive(folder):
@@ -138,7 +138,7 @@ class Shelf:
         usual = [name for name in NAMES if name in there]
         others = sorted(name for name in there.keys() - usual if Path(name).suffix in INERT)[:_OTHERS]
         for name in (*usual, *others):
-            yield Link(label=name, href=quote(Path(relpath(there[name], self.page)).as_posix(), safe="/"))
+            yield PageLink(label=name, href=quote(Path(relpath(there[name], self.page)).as_posix(), safe="/"))
 
     def _shown(self, folder: Path) -> str:
         """From the project's folder on."""

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from harness.reporting.console import shortened
 from harness.reporting.dashboard.timeline import amount, duration, shown, visible, with_code
-from harness.reporting.dashboard.view import Dashboard, Rate
+from harness.reporting.dashboard.view import Dashboard, RecoveryRate
 from harness.reporting.history.record import RunSummary
 
 # Plots as static SVG (pygal): no script, and no colours but those of the page's theme.
@@ -64,7 +64,7 @@ def breakdown(found: Mapping[str, int]) -> Markup:
     return _rows("Failed tasks by type of error", found, order_min=0)
 
 
-def recoveries(found: Sequence[Rate]) -> Markup:
+def recoveries(found: Sequence[RecoveryRate]) -> Markup:
     rates = {each.name: round(100 * each.rate, 1) for each in found}
     return _rows("Recoveries that worked, in percent", rates, range=(0, 100))
 

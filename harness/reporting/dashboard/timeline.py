@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-from harness.reporting.dashboard.view import Bar, Lane, Moment, Status, Timeline
+from harness.reporting.dashboard.view import Lane, Moment, Status, Timeline, TimelineBar
 from harness.reporting.history.record import Execution, Happening, RunRecord
 
 # Untrusted text on a page: escaping is the template's, this is for what escaping leaves.
@@ -102,7 +102,7 @@ def begun(execution: Execution, run: RunRecord) -> float | None:
 
 def _workers(run: RunRecord) -> Iterator[Lane]:
     """A lane for each worker; a worker that does several tasks at once has several."""
-    by_worker: dict[str, list[Bar]] = {}
+    by_worker: dict[str, list[TimelineBar]] = {}
     for execution in run.executions:
         if bar := _bar(execution, run):
             by_worker.setdefault(execution.worker, []).append(bar)
@@ -113,13 +113,13 @@ def _workers(run: RunRecord) -> Iterator[Lane]:
             yield Lane(name=f"{name} ({number})" if len(rows) > 1 else name, kind="worker", bars=tuple(row))
 
 
-def _bar(execution: Execution, run: RunRecord) -> Bar | None:
+def _bar(execution: Execution, run: RunRecord) -> TimelineBar | None:
     start = begun(execution, run)
     if start is None or execution.outcome == "skipped":
         return None
     steps = execution.record.steps if execution.record else ()
     failed = (each for step in steps for each in step.attempts if not each.passed)
-    return Bar(
+    return TimelineBar(
         label=execution.task_id[:_LABEL],
         start=round(start, 2),
         end=round(start + seconds_of(execution), 2),
@@ -128,9 +128,9 @@ def _bar(execution: Execution, run: RunRecord) -> Bar | None:
     )
 
 
-def _rows(bars: Sequence[Bar]) -> list[list[Bar]]:
+def _rows(bars: Sequence[TimelineBar]) -> list[list[TimelineBar]]:
     """Bars that overlap lie in rows of their own."""
-    rows: list[list[Bar]] = []
+    rows: list[list[TimelineBar]] = []
     for bar in bars:
         free = next((row for row in rows if row[-1].end <= bar.start), None)
         if free is None:
@@ -157,13 +157,13 @@ def _states(run: RunRecord, kind: str, key: str) -> Iterator[Lane]:
             yield Lane(name=name.removeprefix("origin:"), kind="circuit" if key == "circuit" else "service", bars=bars)
 
 
-def _spans(changes: Sequence[Happening], run: RunRecord) -> Iterator[Bar]:
+def _spans(changes: Sequence[Happening], run: RunRecord) -> Iterator[TimelineBar]:
     """Each state until the next, the last one until the end of the run."""
     times = [_offset(each.at, run.started) for each in changes]
     for change, start, end in zip(changes, times, [*times[1:], max(run.seconds, times[-1])], strict=True):
         state = str(change.details.get("after", ""))
         if state not in _WELL:
-            yield Bar(label=state[:_LABEL], start=start, end=max(start, end), kind=state[:_LABEL])
+            yield TimelineBar(label=state[:_LABEL], start=start, end=max(start, end), kind=state[:_LABEL])
 
 
 def _moment(each: Happening, began: datetime) -> Moment:

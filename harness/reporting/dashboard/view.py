@@ -14,29 +14,29 @@ Status = Literal["passed", "failed", "not_judged", "skipped", "expected"]
 """`expected`: it failed as its file declares, which pytest counts as passed. `not_judged`: cut off from outside."""
 
 
-class Part(BaseModel):
+class ViewPart(BaseModel):
     """A value of the view."""
 
     model_config = ConfigDict(frozen=True)
 
 
-class Link(Part):
+class PageLink(ViewPart):
     """A file beside the page, or a page of a CI system."""
 
     label: str
     href: str = Field(description="Percent-encoded; relative to the page's folder, or http(s).")
 
 
-class Evidence(Part):
+class EvidenceLinks(ViewPart):
     """What a failed task left."""
 
     folder: str = Field("", description="Relative to the project; empty when there is none.")
-    links: tuple[Link, ...] = ()
+    links: tuple[PageLink, ...] = ()
     problem: str = Field("", description="Why there is less than there should be.")
     picture: str = Field("", description="The screenshot as a data: URL; of some failures only.")
 
 
-class Comparison(Part):
+class ComparedValues(ViewPart):
     """What a failed assertion compared."""
 
     criterion: str = ""
@@ -45,7 +45,7 @@ class Comparison(Part):
     diff: str = ""
 
 
-class Occurrence(Part):
+class Occurrence(ViewPart):
     """One failed task of a cause."""
 
     task_id: str
@@ -57,13 +57,13 @@ class Occurrence(Part):
     since: str = Field("", description="`new`, or since how many runs it fails; empty without history.")
     attempts: tuple[str, ...] = Field((), description="Of the failing step: when, how long, what came of it.")
     before: tuple[str, ...] = Field((), description="The steps before the failing one.")
-    comparison: Comparison | None = None
+    comparison: ComparedValues | None = None
     url: str = ""
     console: tuple[str, ...] = ()
-    evidence: Evidence = Evidence()
+    evidence: EvidenceLinks = EvidenceLinks()
 
 
-class Cause(Part):
+class CauseView(ViewPart):
     """Failures that look like one."""
 
     title: str
@@ -76,7 +76,7 @@ class Cause(Part):
     skipped: tuple[str, ...] = Field((), description="Ids of tasks that did not run because of it.")
 
 
-class Rate(Part):
+class RecoveryRate(ViewPart):
     """How often a kind of recovery worked, under its name in specs/003 6.1."""
 
     name: str
@@ -85,7 +85,7 @@ class Rate(Part):
     rate: float = Field(description="0 to 1.")
 
 
-class ThresholdState(Part):
+class ThresholdState(ViewPart):
     """A metric of specs/001: its most alarming value in the run, and the last one."""
 
     metric: str
@@ -96,7 +96,7 @@ class ThresholdState(Part):
     critical: str
 
 
-class Bar(Part):
+class TimelineBar(ViewPart):
     """A task, or a state of a circuit or service, in the timeline. Times are seconds since the start of the run."""
 
     label: str
@@ -106,15 +106,15 @@ class Bar(Part):
     marks: tuple[float, ...] = Field((), description="When attempts failed.")
 
 
-class Lane(Part):
+class Lane(ViewPart):
     """A row of the timeline."""
 
     name: str
     kind: Literal["worker", "circuit", "service"]
-    bars: tuple[Bar, ...]
+    bars: tuple[TimelineBar, ...]
 
 
-class Moment(Part):
+class Moment(ViewPart):
     """A line of the list of events."""
 
     at: float
@@ -124,7 +124,7 @@ class Moment(Part):
     text: str
 
 
-class Timeline(Part):
+class Timeline(ViewPart):
     """Who ran what, and what happened around it."""
 
     seconds: float
@@ -133,7 +133,7 @@ class Timeline(Part):
     more: int = Field(0, description="Events that are not listed.")
 
 
-class SlowStep(Part):
+class SlowStep(ViewPart):
     """A step that took long."""
 
     task_id: str
@@ -143,7 +143,7 @@ class SlowStep(Part):
     passed: bool
 
 
-class Healed(Part):
+class Healed(ViewPart):
     """A selector that did not work and was stood in for."""
 
     original: str
@@ -154,7 +154,7 @@ class Healed(Part):
     settled: str = Field("", description="Why nothing is to be changed: a fault that was injected, say.")
 
 
-class Flaky(Part):
+class FlakyView(ViewPart):
     """A task that does not always end the same way."""
 
     task_id: str
@@ -167,7 +167,7 @@ class Flaky(Part):
     change: str = Field("", description="A proposed change of the file, as YAML; empty when there is none to propose.")
 
 
-class TaskRow(Part):
+class TaskRow(ViewPart):
     """A line of the table of all tasks."""
 
     task_id: str
@@ -181,10 +181,10 @@ class TaskRow(Part):
     retries: int = 0
     healed: bool = False
     cause: int | None = Field(None, description="Which of the causes, from 0.")
-    links: tuple[Link, ...] = ()
+    links: tuple[PageLink, ...] = ()
 
 
-class Counts(Part):
+class Counts(ViewPart):
     """Of tasks; each counts once."""
 
     total: int = 0
@@ -199,7 +199,7 @@ class Counts(Part):
     retries: int = 0
 
 
-class Dashboard(Part):
+class Dashboard(ViewPart):
     """The whole page."""
 
     run: str
@@ -212,16 +212,16 @@ class Dashboard(Part):
     notices: tuple[str, ...] = Field((), description="What the reader must know of the run or of this page.")
     counts: Counts
     facts: dict[str, str] = Field(description="Environment, commit, arguments.")
-    links: tuple[Link, ...] = ()
-    causes: tuple[Cause, ...] = ()
+    links: tuple[PageLink, ...] = ()
+    causes: tuple[CauseView, ...] = ()
     breakdown: dict[str, int] = Field(description="error_type as in specs/003 6.1 -> failed tasks.")
-    recoveries: tuple[Rate, ...] = ()
+    recoveries: tuple[RecoveryRate, ...] = ()
     resilience: dict[str, str] = {}
     thresholds: tuple[ThresholdState, ...] = ()
     timeline: Timeline
     slow_steps: tuple[SlowStep, ...] = ()
     slow_tasks: tuple[TaskRow, ...] = ()
     healed: tuple[Healed, ...] = ()
-    flaky: tuple[Flaky, ...] = ()
+    flaky: tuple[FlakyView, ...] = ()
     trend: tuple[RunSummary, ...] = Field((), description="Oldest first; the last is this run.")
     tasks: tuple[TaskRow, ...] = ()

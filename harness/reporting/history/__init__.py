@@ -1,15 +1,15 @@
 """What became of runs: kept in `.harness/history.sqlite3`, read by dashboards, comparisons and triage."""
 
-from harness.reporting.history.comparison import Comparison, Flaky, compare, flaky_tasks
+from harness.reporting.history.comparison import Flaky, RunComparison, compare, flaky_tasks
 from harness.reporting.history.file import HISTORY, HistoryError
 from harness.reporting.history.reading import compared, load_run, recent_runs, task_points
 from harness.reporting.history.writing import save_run
 
 __all__ = [
-    "Comparison",
-    "Flaky",
     "HISTORY",
+    "Flaky",
     "HistoryError",
+    "RunComparison",
     "compare",
     "compared",
     "flaky_tasks",

@@ -58,7 +58,7 @@ _FLIPS = 3
 """Passed, failed, passed is a defect that was mended; once more is chance."""
 
 
-class Rate(BaseModel):
+class ExecutionRate(BaseModel):
     """A share of executions, reruns included."""
 
     model_config = ConfigDict(frozen=True)
@@ -79,13 +79,13 @@ class Flaky(BaseModel):
 
     nodeid: str
     runs: int = Field(description="In which it passed or failed.")
-    rate: Rate
+    rate: ExecutionRate
     reruns_that_passed: int = Field(description="Runs in which it failed, and passed when it was run again.")
     flips: int = Field(description="How often one run of it ended otherwise than the one before.")
     last: str
 
 
-def rate_of(points: Sequence[TaskPoint]) -> Rate | None:
+def rate_of(points: Sequence[TaskPoint]) -> ExecutionRate | None:
     """Of all executions in these runs; None without any. Skipped ones, and those cut off from outside, say nothing."""
     judged = [point for point in points if point.judged]
     executions = sum(point.executions for point in judged)
@@ -93,7 +93,7 @@ def rate_of(points: Sequence[TaskPoint]) -> Rate | None:
     interval = wilson(failed, executions)
     if interval is None:
         return None
-    return Rate(failed=failed, executions=executions, interval=(round(interval[0], 4), round(interval[1], 4)))
+    return ExecutionRate(failed=failed, executions=executions, interval=(round(interval[0], 4), round(interval[1], 4)))
 
 
 def flaky_tasks(points: Mapping[str, Sequence[TaskPoint]]) -> tuple[Flaky, ...]:
@@ -133,7 +133,7 @@ class _Of(BaseModel):
     task_id: str
 
 
-class Verdict(_Of):
+class TaskChange(_Of):
     """How a task ended in the new run, and how it had ended before."""
 
     outcome: str = Field(description="In the new run: passed, failed, skipped, rerun.")
@@ -153,12 +153,12 @@ class Timing(_Of):
 class Flakiness(_Of):
     """A task whose executions fail at another rate than before."""
 
-    before: Rate
-    after: Rate
+    before: ExecutionRate
+    after: ExecutionRate
     significant: bool = Field(description="The two intervals do not overlap.")
 
 
-class Comparison(BaseModel):
+class RunComparison(BaseModel):
     """What is different in the new run. The document of `harness history compare --json`."""
 
     model_config = ConfigDict(frozen=True)
@@ -166,17 +166,19 @@ class Comparison(BaseModel):
     old: str
     new: str
     why: str = Field("", description="Why the old one was chosen, where nobody named it and it is not the one before.")
-    newly_failing: tuple[Verdict, ...] = ()
-    fixed: tuple[Verdict, ...] = ()
-    still_failing: tuple[Verdict, ...] = ()
+    newly_failing: tuple[TaskChange, ...] = ()
+    fixed: tuple[TaskChange, ...] = ()
+    still_failing: tuple[TaskChange, ...] = ()
     slower: tuple[Timing, ...] = ()
     faster: tuple[Timing, ...] = ()
     undecided: tuple[Timing, ...] = Field(
         (), description="Another time, and too few runs to say whether that is usual."
     )
     flakier: tuple[Flakiness, ...] = ()
-    new_tasks: tuple[Verdict, ...] = Field((), description="Those that never ran before, however they ended.")
-    not_judged: tuple[Verdict, ...] = Field((), description="Cut off from outside: that says nothing about the task.")
+    new_tasks: tuple[TaskChange, ...] = Field((), description="Those that never ran before, however they ended.")
+    not_judged: tuple[TaskChange, ...] = Field(
+        (), description="Cut off from outside: that says nothing about the task."
+    )
     not_run: tuple[str, ...] = Field((), description="Node ids of the old run only: removed, or not selected.")
 
     @property
@@ -186,13 +188,13 @@ class Comparison(BaseModel):
         return any(told.values())
 
 
-def compare(old: RunRecord, new: RunRecord, before: Points, after: Points) -> Comparison:
+def compare(old: RunRecord, new: RunRecord, before: Points, after: Points) -> RunComparison:
     """`before`: the runs up to the old one, that included. `after`: those since, up to the new one."""
     then = {each.nodeid: each for each in old.last}
     now = {each.nodeid: each for each in new.last}
     verdicts = [(_judged(each), _verdict(each, then, before)) for each in now.values()]
     timings = list(_timings(then, now, before))
-    return Comparison(
+    return RunComparison(
         old=old.run,
         new=new.run,
         newly_failing=tuple(v for outcome, v in verdicts if outcome == "failed" and v.before == "passed"),
@@ -219,17 +221,17 @@ def _judged(each: Execution | TaskPoint | None) -> str:
     return "passed" if each.outcome == "passed" else "failed"
 
 
-def _unheard(each: Verdict, then: Mapping[str, Execution], before: Points) -> bool:
+def _unheard(each: TaskChange, then: Mapping[str, Execution], before: Points) -> bool:
     """Of a task that was skipped: no run had it before."""
     return each.outcome == "skipped" and each.nodeid not in then and each.nodeid not in before
 
 
-def _verdict(each: Execution, then: Mapping[str, Execution], before: Points) -> Verdict:
+def _verdict(each: Execution, then: Mapping[str, Execution], before: Points) -> TaskChange:
     """Of a task that was left out in the old run, its last outcome before that one."""
     earlier = (_judged(point) for point in reversed(before.get(each.nodeid, ())))
     known = _judged(then.get(each.nodeid)) or next(filter(None, earlier), "new")
     code, message = (each.record.code, each.record.message) if each.record else (None, "")
-    return Verdict(
+    return TaskChange(
         nodeid=each.nodeid,
         task_id=each.task_id,
         outcome=each.outcome,

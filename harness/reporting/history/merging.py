@@ -36,7 +36,7 @@ _PROJECT = "# Written by `harness merge`: so that commands take this folder for 
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class ShardRun:
     """A folder and the last run in it."""
 
     folder: Path
@@ -61,16 +61,18 @@ def _is_plain(path: Path) -> bool:
     return not path.is_symlink() and (path.is_file() or path.is_dir())
 
 
-def shard_of(folder: Path) -> Shard:
+def shard_of(folder: Path) -> ShardRun:
     """Raises HistoryError for a folder without a history, and for one whose history cannot be read."""
     if not folder.is_dir():
         raise HistoryError(f"{shown_path(folder)}: there is no such folder")
     if not place_of(folder).is_file():
         raise HistoryError(f"{shown_path(folder)}: neither {HISTORY} nor {HISTORY.name} is in it")
-    return Shard(folder, load_run(folder))
+    return ShardRun(folder, load_run(folder))
 
 
-def put_together(shards: Sequence[Shard], output: Path, say: Callable[[str], object] = lambda _line: None) -> RunRecord:
+def put_together(
+    shards: Sequence[ShardRun], output: Path, say: Callable[[str], object] = lambda _line: None
+) -> RunRecord:
     """The merged run, with all that was left of it, as `output`; what was merged there before stays in its history.
 
     `say` is told of each file that is left out: a link, a pipe, a device.
@@ -90,7 +92,7 @@ def put_together(shards: Sequence[Shard], output: Path, say: Callable[[str], obj
     return run
 
 
-def _made(shards: Sequence[Shard], made: Path, output: Path, plain: Plain) -> RunRecord:
+def _made(shards: Sequence[ShardRun], made: Path, output: Path, plain: Plain) -> RunRecord:
     (made / HISTORY.parent).mkdir(parents=True)
     _keep_histories(output, made, plain)
     run = merged(list(_with_errors(shards, made, plain)))
@@ -135,7 +137,7 @@ def _put(made: Path, output: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _with_errors(shards: Iterable[Shard], made: Path, plain: Plain) -> Iterator[RunRecord]:
+def _with_errors(shards: Iterable[ShardRun], made: Path, plain: Plain) -> Iterator[RunRecord]:
     """Each run with the places that its failures have in the new folder; of one name, the later ones get a number."""
     taken: dict[str, Path] = {}
     moved: dict[str, Execution] = {}  # what two folders have is copied once
@@ -184,7 +186,7 @@ def _free(key: str, source: Path, taken: dict[str, Path]) -> str:
     return found
 
 
-def _copy_allure(shards: Sequence[Shard], made: Path, run: RunRecord, plain: Plain) -> None:
+def _copy_allure(shards: Sequence[ShardRun], made: Path, run: RunRecord, plain: Plain) -> None:
     """All results; their names are unique, so that of one name the first stays."""
     sources = [folder for shard in shards if (folder := shard.folder / ALLURE).is_dir() and not folder.is_symlink()]
     if not sources:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from harness.reporting.files import MANIFEST, read_json
-from harness.reporting.history.comparison import Comparison, compare
+from harness.reporting.history.comparison import RunComparison, compare
 from harness.reporting.history.file import HistoryError, place_of, reading
 from harness.reporting.history.record import Ending, Execution, Outcome, RunRecord, RunSummary, TaskPoint, counted
 from harness.reporting.history.rows import execution_of, happening_of, is_running, run_of
@@ -99,7 +99,7 @@ WINDOW = 30
 """So many runs up to the old one say what is usual."""
 
 
-def compared(root: Path, old: str | None = None, new: str = "last") -> Comparison:
+def compared(root: Path, old: str | None = None, new: str = "last") -> RunComparison:
     """Raises HistoryError for a run that there is not.
 
     `old`: None for the run before the new one, or, when that ran other tasks, the newest that ran half of them.

@@ -135,7 +135,7 @@ _SAME = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Process:
+class OwnerProcess:
     """Kept beside an unfinished run, so that a later one can tell whether it still goes on."""
 
     pid: int | None = None
@@ -144,13 +144,13 @@ class Process:
     """Seconds since the epoch: a pid is given to others after a while."""
 
     @staticmethod
-    def own() -> Process:
-        return Process(os.getpid(), platform.node(), psutil.Process().create_time())
+    def own() -> OwnerProcess:
+        return OwnerProcess(os.getpid(), platform.node(), psutil.Process().create_time())
 
     @staticmethod
-    def of_row(row: sqlite3.Row) -> Process:
+    def of_row(row: sqlite3.Row) -> OwnerProcess:
         """The one of a run in the history."""
-        return Process(row["pid"], row["host"], row["process_started"])
+        return OwnerProcess(row["pid"], row["host"], row["process_started"])
 
     @property
     def alive(self) -> bool:

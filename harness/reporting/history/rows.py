@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from harness.reporting.history.file import HistoryError
-from harness.reporting.history.record import Execution, Happening, Process, RunRecord
+from harness.reporting.history.record import Execution, Happening, OwnerProcess, RunRecord
 
 # What is written into the tables; all of it inside a transaction of the caller's.
 
@@ -44,7 +44,7 @@ def transaction(database: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def insert_run(database: sqlite3.Connection, run: RunRecord, process: Process) -> None:
+def insert_run(database: sqlite3.Connection, run: RunRecord, process: OwnerProcess) -> None:
     """Without its executions and happenings; in the place of one of the same name, and of all that it had."""
     run = _without_parts(run)
     finished, ending, status, note = _ending(run)
@@ -84,7 +84,7 @@ def end_run(database: sqlite3.Connection, run: RunRecord) -> None:
     database.execute(_END, (*_ending(run), run_document(run), run.run))
 
 
-def add_run(database: sqlite3.Connection, run: RunRecord, process: Process) -> None:
+def add_run(database: sqlite3.Connection, run: RunRecord, process: OwnerProcess) -> None:
     """Whole, in one transaction; of one that is there already, what is known now is added, once.
 
     One that no task ran in leaves nothing.
@@ -237,7 +237,7 @@ def run_of(row: sqlite3.Row, executions: Iterator[Execution], happenings: Iterat
 
 def is_running(row: sqlite3.Row) -> bool:
     """Whether it still goes on, as far as this machine can tell."""
-    return row["ending"] == "unfinished" and Process.of_row(row).alive
+    return row["ending"] == "unfinished" and OwnerProcess.of_row(row).alive
 
 
 def execution_of(document: bytes) -> Execution:

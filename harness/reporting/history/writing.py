@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.reporting.files import read_json, shown_path, write_json
 from harness.reporting.history.file import PATIENCE, HistoryError, NotNowError, explained, open_writing, place_of
-from harness.reporting.history.record import Execution, Happening, Process, RunRecord
+from harness.reporting.history.record import Execution, Happening, OwnerProcess, RunRecord
 from harness.reporting.history.rows import (
     add_run,
     drop_empty,
@@ -32,7 +32,7 @@ _UNFINISHED = "SELECT * FROM runs WHERE ending = 'unfinished' AND note = '' AND 
 def note_abandoned(database: sqlite3.Connection, root: Path) -> None:
     """In a transaction of the caller's. Of processes of other machines nothing can be said."""
     for row in database.execute(_UNFINISHED).fetchall():
-        process = Process.of_row(row)
+        process = OwnerProcess.of_row(row)
         if process.gone:
             run = RunRecord.model_validate_json(row["document"])
             note = f"its process (pid {process.pid}) is gone; what it had done until then is kept"
@@ -105,7 +105,7 @@ def take_in(root: Path) -> None:
 
 def _add(path: Path, run: RunRecord) -> None:
     with explained(path), closing(open_writing(path, _PATIENCE)) as database:
-        add_run(database, run, Process())
+        add_run(database, run, OwnerProcess())
 
 
 QUICK = 0.25
@@ -120,7 +120,7 @@ class RunWriter:
     While another process holds the file, or the disk is full, nothing is raised: what is to be written waits.
     """
 
-    def __init__(self, root: Path, run: RunRecord, process: Process) -> None:
+    def __init__(self, root: Path, run: RunRecord, process: OwnerProcess) -> None:
         """The run is in the file from now on, unfinished."""
         self._root = root
         self._path = place_of(root)
@@ -194,7 +194,7 @@ class RunWriter:
 def save_run(root: Path, run: RunRecord) -> None:
     """A whole run into the history of a project, in the place of one of the same name. Raises HistoryError."""
     with _writing(root) as database, transaction(database):
-        insert_run(database, run, Process())
+        insert_run(database, run, OwnerProcess())
         for each in run.executions:
             insert_execution(database, run.run, each)
         insert_happenings(database, run.run, run.happenings)

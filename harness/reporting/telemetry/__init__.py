@@ -12,8 +12,8 @@ did. `type` is one of those of `harness.resilience.events`, or `task` (a task is
 `log_profile = "debug"`), `threshold` (a metric changed its level).
 """
 
-from harness.reporting.telemetry.metrics import Tally
+from harness.reporting.telemetry.metrics import MetricsSink
 from harness.reporting.telemetry.record import Record, StepDone, TaskDone
 from harness.reporting.telemetry.stream import Sink, Telemetry, in_task, of_all_tasks
 
-__all__ = ["Record", "Sink", "StepDone", "Tally", "TaskDone", "Telemetry", "in_task", "of_all_tasks"]
+__all__ = ["MetricsSink", "Record", "Sink", "StepDone", "TaskDone", "Telemetry", "in_task", "of_all_tasks"]

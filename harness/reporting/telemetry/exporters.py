@@ -19,14 +19,14 @@ from harness.model.events import AttemptEnded, Event, TaskEnded, TaskStarted
 from harness.model.plan import Plan
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure
-from harness.reporting.telemetry.metrics import Tally
+from harness.reporting.telemetry.metrics import MetricsSink
 from harness.reporting.telemetry.record import Record
-from harness.reporting.telemetry.stream import Redactor
+from harness.reporting.telemetry.stream import TextRedactor
 
 _LEVELS = {"ok": 0, "warning": 1, "critical": 2}
 
 
-def exposition(tally: Tally, final_states: Mapping[str, int]) -> str:
+def exposition(tally: MetricsSink, final_states: Mapping[str, int]) -> str:
     """`final_states`: final state -> number of tasks."""
     registry, metrics = CollectorRegistry(), tally.metrics
     counts = {
@@ -48,7 +48,7 @@ def exposition(tally: Tally, final_states: Mapping[str, int]) -> str:
     return generate_latest(registry).decode()
 
 
-def _thresholds(tally: Tally, registry: CollectorRegistry) -> None:
+def _thresholds(tally: MetricsSink, registry: CollectorRegistry) -> None:
     """The most alarming readings of the run."""
     values = Gauge("taskspec_threshold_value", "Highest share or rate per minute.", ["metric"], registry=registry)
     levels = Gauge("taskspec_threshold_level", "0 ok, 1 warning, 2 critical.", ["metric"], registry=registry)
@@ -78,7 +78,7 @@ class Spans:
         self._open: dict[str, tuple[str, Span]] = {}
         """Key of a task that runs -> its id and span."""
 
-    def __call__(self, event: Event, redactor: Redactor) -> None:
+    def __call__(self, event: Event, redactor: TextRedactor) -> None:
         match event:
             case TaskStarted(plan=plan, at=at):
                 self._open[plan.key] = plan.task_id, self._begin(plan, at, redactor)
@@ -94,12 +94,12 @@ class Spans:
                 values = {name: _value(value) for name, value in asdict(record.event).items() if value is not None}
                 span.add_event(record.event.type, values, _nanoseconds(record.at))
 
-    def _begin(self, plan: Plan, at: datetime, redactor: Redactor) -> Span:
+    def _begin(self, plan: Plan, at: datetime, redactor: TextRedactor) -> Span:
         values = {"task_id": plan.task_id, "run": self._run, "source": plan.source, "agent": plan.agent or ""}
         attributes = {PREFIX + name: redactor.text(value) for name, value in values.items() if value}
         return self._tracer.start_span(redactor.text(plan.task_id), start_time=_nanoseconds(at), attributes=attributes)
 
-    def _attempt(self, parent: Span, event: AttemptEnded, redactor: Redactor) -> None:
+    def _attempt(self, parent: Span, event: AttemptEnded, redactor: TextRedactor) -> None:
         attempt = event.attempt
         span = self._tracer.start_span(
             redactor.text(attempt.step.describe()),
@@ -113,7 +113,7 @@ class Spans:
         span.end(_nanoseconds(attempt.started + timedelta(seconds=attempt.seconds)))
 
 
-def _end(span: Span, result: TaskResult, at: datetime, redactor: Redactor) -> None:
+def _end(span: Span, result: TaskResult, at: datetime, redactor: TextRedactor) -> None:
     span.set_attribute(PREFIX + "final_state", "skipped" if result.skipped else result.final_state)
     if result.failure is not None:
         span.set_attribute(PREFIX + "code", result.failure.code)

@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.model.events import Event
 from harness.model.settings import LogProfile, Settings
 from harness.reporting.telemetry.record import Record, TelemetryEvent, describe, level, read
-from harness.reporting.telemetry.stream import Redactor, Telemetry
+from harness.reporting.telemetry.stream import Telemetry, TextRedactor
 from harness.resilience import SystemClock
 
 EVENTS_FILE = Path(".harness/events.jsonl")
@@ -165,7 +165,7 @@ def line(record: Record) -> str:
 class RunEvents:
     """Writes `.harness/events/<run>.jsonl`, as a run of pytest does; figures are of those runs alone."""
 
-    def __init__(self, settings: Settings, run: str, redactor: Redactor, *, leads: bool = True) -> None:
+    def __init__(self, settings: Settings, run: str, redactor: TextRedactor, *, leads: bool = True) -> None:
         """`leads`: `.harness/events.jsonl` leads there. Nothing is raised for a file that cannot be written."""
         clock, path, profile = SystemClock(), events_of(settings.root, run), settings.log_profile
         begin(path, clock.wall(), leads=leads)

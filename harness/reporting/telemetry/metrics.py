@@ -23,7 +23,7 @@ from harness.resilience.thresholds import Reading, ThresholdCrossed, Thresholds
 # The figures of a run, out of the records of all its processes (004 4.8, 001's thresholds).
 
 
-class Tally:
+class MetricsSink:
     """A sink. Its time is that of the records, so that the same records give the same figures, live or read again."""
 
     name = "metrics"

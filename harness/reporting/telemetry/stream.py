@@ -15,7 +15,7 @@ from harness.model.events import AttemptEnded, Event, RemedyChosen, StepEnded, S
 from harness.model.figures import attempts_made, figures, step_key
 from harness.model.plan import Plan
 from harness.model.record import Attempt, StepRecord, TaskResult
-from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Skip, Substitute, Trust
+from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import ErrorType, Family, Scope
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.record import Record, StepDone, TaskDone, TelemetryEvent, redacted
@@ -84,7 +84,7 @@ Told = Iterator[tuple[int | None, TelemetryEvent]]
 
 
 @dataclass(slots=True)
-class _Trouble:
+class _OpenFailure:
     """A step that failed and has not passed since; a rewind does not end it."""
 
     since: float | None = None
@@ -104,7 +104,7 @@ class _Course:
 
     under_way: list[tuple[int, Step]] = field(default_factory=list)
     """Steps that have begun and not ended: a precondition, and a step of its repair."""
-    troubles: dict[Hashable, _Trouble] = field(default_factory=dict)
+    troubles: dict[Hashable, _OpenFailure] = field(default_factory=dict)
     lost: set[int] = field(default_factory=set)
     """Steps that were given up."""
 
@@ -112,8 +112,8 @@ class _Course:
         step = self._step(index)
         return step_key(index, step) if step else (index, "")
 
-    def trouble(self, index: int) -> _Trouble:
-        return self.troubles.setdefault(self.key(index), _Trouble())
+    def trouble(self, index: int) -> _OpenFailure:
+        return self.troubles.setdefault(self.key(index), _OpenFailure())
 
     def name(self, index: int) -> str:
         step = self._step(index)
@@ -210,7 +210,7 @@ def _remedy(course: _Course, event: RemedyChosen) -> Iterator[TelemetryEvent]:
     trouble.chosen[key] += 1
     trouble.category = trouble.category or kind
     match event.remedy:
-        case Retry() | Rewind() | Repair() as remedy:
+        case Retry() | Rewind() | RepairPrecondition() as remedy:
             number, delay = trouble.chosen[key], remedy.after if isinstance(remedy, Retry) else 0.0
             allowed = max(number, _allowed(event.plan, failure, remedy))
             yield Retrying(name, number, allowed, delay, error, kind, **origin(failure))
@@ -276,17 +276,17 @@ def _done(result: TaskResult) -> TaskDone:
     )
 
 
-class Redactor(Protocol):
+class TextRedactor(Protocol):
     """Takes secrets out of texts (`harness.reporting.redaction`)."""
 
     def text(self, text: str) -> str: ...
 
-    def plus(self, secrets: Iterable[str]) -> Redactor: ...
+    def plus(self, secrets: Iterable[str]) -> TextRedactor: ...
 
 
 Sink = Callable[[Record], None]
 """Takes a record. What it raises is said once, and harms nobody."""
-Listener = Callable[[Event, Redactor], None]
+Listener = Callable[[Event, TextRedactor], None]
 """Takes what the engine says as it is, for what a record does not hold: real times, a span's begin and end."""
 
 
@@ -334,7 +334,7 @@ class Telemetry:
         self,
         run: str,
         clock: Clock,
-        redactor: Redactor,
+        redactor: TextRedactor,
         *,
         worker: str = "",
         steps: bool = False,

@@ -15,13 +15,13 @@ NO_FAILURE = "-"
 """Stands in the confusion matrix for a fault that causes no failure."""
 
 
-class Frozen(BaseModel):
+class DocumentPart(BaseModel):
     """A part of the document."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Rate(Frozen):
+class Rate(DocumentPart):
     """How many of some trials are what they should be."""
 
     of: int = Field(description="Number of trials that count.")
@@ -51,7 +51,7 @@ class PassRate(Rate):
         )
 
 
-class Trial(Frozen):
+class Trial(DocumentPart):
     """One run of one task, with one fault or without."""
 
     task_id: str
@@ -75,14 +75,14 @@ class Trial(Frozen):
     unmet: tuple[str, ...] = Field((), description="What was expected of it and did not happen.")
 
 
-class Seconds(Frozen):
+class Seconds(DocumentPart):
     """Of several times."""
 
     median: float
     max: float
 
 
-class Cell(Frozen):
+class Cell(DocumentPart):
     """One fault in one task."""
 
     fault: str
@@ -102,7 +102,7 @@ class Cell(Frozen):
     trials: tuple[Trial, ...]
 
 
-class Task(Frozen):
+class Task(DocumentPart):
     """One task, clean and faulted."""
 
     task_id: str
@@ -111,7 +111,7 @@ class Task(Frozen):
     faulted: PassRate
 
 
-class Confusion(Frozen):
+class Confusion(DocumentPart):
     """How often a fault with this expected code was seen as that one."""
 
     expected: str
@@ -119,7 +119,7 @@ class Confusion(Frozen):
     count: int
 
 
-class Totals(Frozen):
+class Totals(DocumentPart):
     """Over the whole campaign."""
 
     clean: PassRate
@@ -131,7 +131,7 @@ class Totals(Frozen):
     recovery_time: Seconds | None
 
 
-class Campaign(Frozen):
+class Campaign(DocumentPart):
     """The document."""
 
     version: Literal[1] = VERSION

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.runner.campaign import summary as summing
 from harness.runner.campaign.document import Campaign, Trial
-from harness.runner.campaign.trials import Attack, RunTask, Turn, made, turns
+from harness.runner.campaign.trials import Attack, PlannedTrial, RunTask, made, turns
 from harness.spec.fault_plan import LoadedFaultPlan
 from harness.spec.faults import ServiceFault
 
@@ -36,7 +36,7 @@ class Running:
     done: list[Trial] = field(default_factory=list)
 
     @property
-    def schedule(self) -> list[Turn]:
+    def schedule(self) -> list[PlannedTrial]:
         return list(turns(self.attacks, trials=self.size.trials, clean=self.size.clean, seed=self.size.seed))
 
     @property

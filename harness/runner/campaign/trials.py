@@ -88,7 +88,7 @@ class Attack:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PlannedTrial:
     """One trial to make."""
 
     attack: Attack
@@ -126,15 +126,15 @@ def _with(clean: Attack, loaded: LoadedFaultPlan, number: int) -> Attack:
     return replace(clean, plan=plan, name=loaded.name_of(number), fault=fault)
 
 
-def turns(found: Sequence[Attack], *, trials: int, clean: int, seed: int) -> Iterator[Turn]:
+def turns(found: Sequence[Attack], *, trials: int, clean: int, seed: int) -> Iterator[PlannedTrial]:
     """Side by side: of each task a clean run, then one with each fault; then the same with the next seed."""
     for number in range(max(trials, clean)):
         for attack in found:
             if number < (clean if attack.fault is None else trials):
-                yield Turn(attack, number, seed + number)
+                yield PlannedTrial(attack, number, seed + number)
 
 
-def staged(turn: Turn, run: str) -> tuple[Plan, tuple[Plan, ...]]:
+def staged(turn: PlannedTrial, run: str) -> tuple[Plan, tuple[Plan, ...]]:
     """The plan of a trial and of what runs before it, in a fresh world, with a folder of its own."""
     attack = turn.attack
     key = slug(f"{attack.plan.key}--{attack.name or 'clean'}--{turn.number}")
@@ -190,13 +190,13 @@ def _busy(lock: TextIO) -> str:
 RunTask = Callable[[Plan], TaskResult]
 
 
-def made(turns: Iterable[Turn], run_task: RunTask, run: str, root: Path) -> Iterator[Trial]:
+def made(turns: Iterable[PlannedTrial], run_task: RunTask, run: str, root: Path) -> Iterator[Trial]:
     """A trial for each turn. `root` is the folder that paths of artifacts are shown relative to."""
     for turn in turns:
         yield _made(turn, run_task, run, root)
 
 
-def _made(turn: Turn, run_task: RunTask, run: str, root: Path) -> Trial:
+def _made(turn: PlannedTrial, run_task: RunTask, run: str, root: Path) -> Trial:
     try:
         plan, preludes = staged(turn, run)
         for prelude in preludes:
@@ -208,12 +208,12 @@ def _made(turn: Turn, run_task: RunTask, run: str, root: Path) -> Trial:
         return _impossible(turn, f"{type(error).__name__}: {error}")
 
 
-def _impossible(turn: Turn, why: str) -> Trial:
+def _impossible(turn: PlannedTrial, why: str) -> Trial:
     task_id, fault = turn.attack.task.spec.task_id, turn.attack.name or None
     return Trial(task_id=task_id, fault=fault, number=turn.number, seed=turn.seed, seconds=0, error=why, unmet=(why,))
 
 
-def judged(turn: Turn, result: TaskResult, root: Path) -> Trial:
+def judged(turn: PlannedTrial, result: TaskResult, root: Path) -> Trial:
     """What the result of a trial says."""
     attack = turn.attack
     good = reached(attack.task.spec, result)
@@ -239,7 +239,7 @@ def judged(turn: Turn, result: TaskResult, root: Path) -> Trial:
     )
 
 
-def _unmet(turn: Turn, result: TaskResult, met: MetFault | None, found: Aftermath, good: bool) -> Iterator[str]:
+def _unmet(turn: PlannedTrial, result: TaskResult, met: MetFault | None, found: Aftermath, good: bool) -> Iterator[str]:
     fault = turn.attack.fault
     ended = result.failure.message if result.failure else result.skipped or result.final_state
     if fault is None:

@@ -18,7 +18,7 @@ from harness.runner.compile import Filling
 from harness.runner.regrade.page import UndecidedError
 from harness.runner.regrade.recorded import RecordedSources, UnusableEvidenceError, redacted, redacted_names
 from harness.spec.loaded import Loaded
-from harness.spec.references import BadReferenceError, MissingMemory, Scope, interpolate_criterion
+from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_criterion
 from harness.spec.task import ScoringCheckpoint, TaskSpec
 
 # A criterion over recorded evidence: it holds, it does not, or that cannot be told. Kleene's logic, pure.
@@ -241,7 +241,7 @@ class Judge:
             return text
         memory = await self._sources.memory()
         try:
-            resolved = interpolate_criterion(text, Scope(memory=memory))
+            resolved = interpolate_criterion(text, ReferenceScope(memory=memory))
         except MissingMemory:
             if redacted_names(dict(memory)):
                 raise UndecidedError("names of memory entries are redacted in the evidence") from None

@@ -8,14 +8,14 @@ from typing import Any
 
 from harness.reporting.files import shown_path
 from harness.runner.regrade.criteria import ScoreRange
-from harness.runner.regrade.regrading import JudgedCriterion, LeftOut, Regraded
+from harness.runner.regrade.regrading import JudgedCriterion, Regraded, SkippedEvidence
 
 # What came of a regrading: counts, and as one document.
 
 _GRADES = {True: "held", False: "unmet", None: "undecided"}
 
 
-def counts(judged: Sequence[Regraded], left_out: Sequence[LeftOut]) -> dict[str, int]:
+def counts(judged: Sequence[Regraded], left_out: Sequence[SkippedEvidence]) -> dict[str, int]:
     """Of tasks by their verdict now; `newly_*`: of those, the ones that counted otherwise in their run."""
     found = Counter(each.standing.verdict for each in judged)
     return {
@@ -29,7 +29,7 @@ def counts(judged: Sequence[Regraded], left_out: Sequence[LeftOut]) -> dict[str,
     }
 
 
-def as_json(judged: Sequence[Regraded], left_out: Sequence[LeftOut]) -> dict[str, Any]:
+def as_json(judged: Sequence[Regraded], left_out: Sequence[SkippedEvidence]) -> dict[str, Any]:
     """The document of `--json`."""
     return {
         "tasks": [_task_document(each) for each in judged],
@@ -88,7 +88,7 @@ def plain(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in cut)
 
 
-def lines(judged: Sequence[Regraded], left_out: Sequence[LeftOut]) -> Iterator[str]:
+def lines(judged: Sequence[Regraded], left_out: Sequence[SkippedEvidence]) -> Iterator[str]:
     """Each task with what changed or is open about it, what was left out, and the counts."""
     for each in judged:
         yield from _task(each)
@@ -138,7 +138,7 @@ def _score(before: float | None, score: ScoreRange) -> str:
     return f"{was}{score.lowest:g}" if same else f"{was}{score.lowest:g} to {score.highest:g}, by what is undecided"
 
 
-def _counted(judged: Sequence[Regraded], left_out: Sequence[LeftOut]) -> str:
+def _counted(judged: Sequence[Regraded], left_out: Sequence[SkippedEvidence]) -> str:
     found = counts(judged, left_out)
     tasks = f"{found['tasks']} task{'' if found['tasks'] == 1 else 's'}"
     more = f", {found['left_out']} left out" if left_out else ""

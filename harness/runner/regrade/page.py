@@ -38,7 +38,7 @@ def recorded_page(document: Json) -> RecordedPage:
         whole=document.get("whole") is True,
         shadows=bool(document.get("shadows")),
         quirks=bool(document.get("quirks")),
-        elements=[Element(node[1], node[2], node[3]) for node in nodes if len(node) == _OF_ELEMENT],
+        elements=[RecordedElement(node[1], node[2], node[3]) for node in nodes if len(node) == _OF_ELEMENT],
         texts=[node[1] for node in nodes if len(node) == _OF_TEXT],
         spans=spans,
         trees=(tree(nodes, css=True), tree(nodes, css=False)),
@@ -243,7 +243,7 @@ _CASELESS = frozenset((
 
 
 @dataclass(frozen=True, slots=True)
-class Element:
+class RecordedElement:
     """One element as it was."""
 
     name: str
@@ -272,7 +272,7 @@ class RecordedPage:
     whole: bool
     shadows: bool
     quirks: bool
-    elements: Sequence[Element]
+    elements: Sequence[RecordedElement]
     texts: Sequence[str]
     """The texts of the page, in order."""
     spans: Sequence[tuple[int, int]]

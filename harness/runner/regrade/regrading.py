@@ -114,7 +114,7 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RegradedVerdict:
     """The verdict, and why."""
 
     verdict: Verdict
@@ -131,18 +131,18 @@ def standing(
     *,
     at_failure: bool,
     ends: Ends | None = None,
-) -> Standing:
+) -> RegradedVerdict:
     """`relaxed` criteria do when all of them hold and the others do not. `ends`: of the task, should they not hold."""
     ends = ends or Ends()
     if evidence.ended and (not at_failure or (expect is not None and evidence.expected)):
         return _never_reached(evidence, expect)
     if evidence.alternative is not None and (worst := _worst(criteria)) is not None:
-        return Standing("undecided", f"{evidence.alternative} passed in its place; now: {worst.why}")
+        return RegradedVerdict("undecided", f"{evidence.alternative} passed in its place; now: {worst.why}")
     found = _by_criteria(criteria, relaxed)
     moment = f"; judged as it was when it ended {evidence.ended}" if evidence.ended else ""
     if expect is not None:
         found = _declared(expect, found, ends, evidence)
-    return Standing(found.verdict, (found.why + moment).removeprefix("; "))
+    return RegradedVerdict(found.verdict, (found.why + moment).removeprefix("; "))
 
 
 def _worst(grades: Sequence[Grade]) -> Grade | None:
@@ -151,30 +151,32 @@ def _worst(grades: Sequence[Grade]) -> Grade | None:
     return next(unmet, None) or next((grade for grade in grades if grade.holds is None), None)
 
 
-def _by_criteria(criteria: Sequence[Grade], relaxed: Sequence[Grade]) -> Standing:
+def _by_criteria(criteria: Sequence[Grade], relaxed: Sequence[Grade]) -> RegradedVerdict:
     worst = _worst(criteria)
     if worst is None:
-        return Standing("pass")
+        return RegradedVerdict("pass")
     if not relaxed:
-        return Standing(_WORDS[worst.holds], worst.why)
+        return RegradedVerdict(_WORDS[worst.holds], worst.why)
     other = _worst(relaxed)
     if other is None:
-        return Standing("pass", f"{RELAXED}: {worst.why}")
+        return RegradedVerdict("pass", f"{RELAXED}: {worst.why}")
     open_ = None in (worst.holds, other.holds)
-    return Standing("undecided" if open_ else "fail", f"{worst.why}; relaxed: {other.why}")
+    return RegradedVerdict("undecided" if open_ else "fail", f"{worst.why}; relaxed: {other.why}")
 
 
-def _never_reached(evidence: Recorded, expect: Expect | None) -> Standing:
+def _never_reached(evidence: Recorded, expect: Expect | None) -> RegradedVerdict:
     if expect is not None and evidence.expected:
-        return Standing("pass", f"it ended {evidence.ended}, as its file declares; criteria change nothing", False)
-    return Standing(
+        return RegradedVerdict(
+            "pass", f"it ended {evidence.ended}, as its file declares; criteria change nothing", False
+        )
+    return RegradedVerdict(
         "undecided",
         f"it ended {evidence.ended}: its criteria were never reached; --at-failure judges them as it was then",
         by_criteria=False,
     )
 
 
-def _declared(expect: Expect, found: Standing, ends: Ends, evidence: Recorded) -> Standing:
+def _declared(expect: Expect, found: RegradedVerdict, ends: Ends, evidence: Recorded) -> RegradedVerdict:
     """A task with `expect` passes when it ends as its file says, as in a run (`engine.ending.unmet`)."""
     if found.verdict == "undecided":
         return found
@@ -188,14 +190,14 @@ def _declared(expect: Expect, found: Standing, ends: Ends, evidence: Recorded) -
     wrong = [f"{name} {to}, it would be {is_}" for name, (to, is_) in now.items() if to is not None and to != is_]
     if wrong:
         held = "" if failed else "; its criteria hold"
-        return Standing("fail", f"its file declares {'; '.join(wrong)}{held}")
+        return RegradedVerdict("fail", f"its file declares {'; '.join(wrong)}{held}")
     if expect.warnings:
-        return Standing("undecided", "its file declares warnings, and which it gave is not judged here")
+        return RegradedVerdict("undecided", "its file declares warnings, and which it gave is not judged here")
     how = f"fails as its file declares: {found.why}" if failed else f"ends as its file declares; {found.why}"
-    return Standing("pass", f"it {how}".removesuffix("; "))
+    return RegradedVerdict("pass", f"it {how}".removesuffix("; "))
 
 
-def _passing(found: Standing, evidence: Recorded) -> FinalState:
+def _passing(found: RegradedVerdict, evidence: Recorded) -> FinalState:
     """What was partial for another reason than its criteria (a step was skipped) stays so."""
     unmet = False in (evidence.ran or {}).values()
     partial = found.why.startswith(RELAXED) or (evidence.partial and not unmet)
@@ -228,7 +230,7 @@ class Regraded:
     """One task, then and now."""
 
     evidence: Recorded
-    standing: Standing
+    standing: RegradedVerdict
     criteria: tuple[JudgedCriterion, ...]
     gone: tuple[str, ...]
     """Criteria that ran and are not in the file any more."""
@@ -238,7 +240,7 @@ class Regraded:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class SkippedEvidence:
     """A directory that nothing could be judged by."""
 
     folder: Path
@@ -247,16 +249,16 @@ class LeftOut:
 
 async def regrade(
     folders: Iterable[Path], tasks: Tasks, environ: Mapping[str, str], *, at_failure: bool
-) -> tuple[list[Regraded], list[LeftOut]]:
+) -> tuple[list[Regraded], list[SkippedEvidence]]:
     """Every task that can be judged, and every directory that cannot, in the order given."""
     judged: list[Regraded] = []
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedEvidence] = []
     for folder in folders:
         try:
             evidence = recorded(folder)
             judged.append(await _judged(evidence, tasks.of(evidence), environ, at_failure))
         except UnusableEvidenceError as error:
-            left_out.append(LeftOut(folder, str(error)))
+            left_out.append(SkippedEvidence(folder, str(error)))
     return judged, left_out
 
 

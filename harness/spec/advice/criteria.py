@@ -13,7 +13,7 @@ from harness.resilience import Deadline
 from harness.spec.expressions import expressions
 from harness.spec.parametrize import cases
 from harness.spec.problems import Problem, Way
-from harness.spec.references import Scope, interpolate, interpolate_criterion
+from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
 from harness.spec.source import Origin
 from harness.spec.steps import Drag, Step
 from harness.spec.task import TaskSpec
@@ -68,14 +68,16 @@ def flaw(selector: str) -> str:
 # What the texts of a task come to: references filled in, keys that are written while it runs.
 
 
-def scopes(spec: TaskSpec) -> list[Scope]:
+def scopes(spec: TaskSpec) -> list[ReferenceScope]:
     """What references stand for, in each case; at least one. Variables and memory stay open."""
-    return [_scope(spec, Scope(param=case.values)) for case in cases(spec)] or [_scope(spec, Scope(param={}))]
+    return [_scope(spec, ReferenceScope(param=case.values)) for case in cases(spec)] or [
+        _scope(spec, ReferenceScope(param={}))
+    ]
 
 
-def _scope(spec: TaskSpec, early: Scope) -> Scope:
+def _scope(spec: TaskSpec, early: ReferenceScope) -> ReferenceScope:
     inputs, persona = (interpolate(values, early, last=False) for values in (spec.inputs, spec.persona))
-    return Scope(inputs, persona, param=early.param)
+    return ReferenceScope(inputs, persona, param=early.param)
 
 
 def steps_of(spec: TaskSpec) -> Iterator[tuple[Way, Step]]:
@@ -178,7 +180,7 @@ def _meant(read: Read) -> tuple[str, str] | None:
     return None
 
 
-def _read_any(text: str, is_value: bool, scope: Scope) -> Criterion | ValueExpression | None:
+def _read_any(text: str, is_value: bool, scope: ReferenceScope) -> Criterion | ValueExpression | None:
     """A criterion or a value; None for one that cannot be read, of which others tell."""
     try:
         filled = interpolate_criterion(text, scope, last=False)
@@ -196,7 +198,7 @@ def _judged(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
         yield ("scoring_checkpoints", number, "assertion"), part.assertion
 
 
-def _true_before(spec: TaskSpec, text: str, every: list[Scope]) -> str:
+def _true_before(spec: TaskSpec, text: str, every: list[ReferenceScope]) -> str:
     """Why it holds already in every case; empty where it does not, or only a run can tell."""
     if all(_is_precondition(spec, text, scope) for scope in every):
         return "it is a precondition too"
@@ -205,7 +207,7 @@ def _true_before(spec: TaskSpec, text: str, every: list[Scope]) -> str:
     return ""
 
 
-def _read(text: str, scope: Scope) -> Criterion | None:
+def _read(text: str, scope: ReferenceScope) -> Criterion | None:
     try:
         return parse(interpolate_criterion(text, scope, last=False))
     except (CriterionError, PathError):  # a variable has to be filled in first
@@ -216,19 +218,19 @@ def _reads_memory(text: str) -> bool:
     return any(f"{name}(" in text for name in MEMORY_FUNCTIONS) or "${memory." in text
 
 
-def _is_precondition(spec: TaskSpec, text: str, scope: Scope) -> bool:
+def _is_precondition(spec: TaskSpec, text: str, scope: ReferenceScope) -> bool:
     criterion = _read(text, scope)
     others = (_read(other, scope) for other in spec.preconditions)
     return criterion is not None and any(other is not None and other.tree == criterion.tree for other in others)
 
 
-def _holds(spec: TaskSpec, text: str, scope: Scope) -> bool:
+def _holds(spec: TaskSpec, text: str, scope: ReferenceScope) -> bool:
     """Whether it is true of the memory that stands before the first step, and stays so."""
     criterion = _read(text, scope)
     return criterion is not None and not _may_change(spec, criterion) and _verdict(spec, criterion, scope) is True
 
 
-def _verdict(spec: TaskSpec, criterion: Criterion, scope: Scope) -> bool | None:
+def _verdict(spec: TaskSpec, criterion: Criterion, scope: ReferenceScope) -> bool | None:
     """What becomes of it with the memory that stands before the first step; None where only a run can tell."""
     if "${env:" in criterion.text:
         return None

@@ -13,7 +13,7 @@ from harness.spec.advice.criteria import declares_failure, hooked, remembered, s
 from harness.spec.expressions import expressions, interpolated
 from harness.spec.names import ANYWHERE, Domains, reaches
 from harness.spec.problems import Problem, Way, did_you_mean
-from harness.spec.references import BadReferenceError, Scope, as_text, interpolate, references
+from harness.spec.references import BadReferenceError, ReferenceScope, as_text, interpolate, references
 from harness.spec.source import Origin
 from harness.spec.steps import Api, Download, Drag, Open, Step, Wait
 from harness.spec.task import TaskSpec
@@ -58,7 +58,7 @@ def domain_advice(spec: TaskSpec, origin: Origin, virtual_hosts: tuple[str, ...]
             yield origin.problem((*path, "url"), message, hint=hint, severity="warning")
 
 
-def named_host(step: Step, scope: Scope, domains: Domains = ANYWHERE) -> str:
+def named_host(step: Step, scope: ReferenceScope, domains: Domains = ANYWHERE) -> str:
     """The host that an `open` or `api` names, in lower case; empty where only the run knows it."""
     if not isinstance(step, Open | Api):
         return ""
@@ -241,7 +241,7 @@ def selector_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
         yield from _repeated(key, others, origin)
 
 
-def _used(spec: TaskSpec, scope: Scope) -> Iterator[str]:
+def _used(spec: TaskSpec, scope: ReferenceScope) -> Iterator[str]:
     """What the steps look for, as it is once references are filled in."""
     for _, step in steps_of(spec):
         dropped_on = step.value if isinstance(step, Drag) else None

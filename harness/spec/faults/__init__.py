@@ -17,7 +17,6 @@ from harness.spec.faults.kinds import (
     DatabaseLocked,
     DelayedState,
     Detached,
-    Dialog,
     Disabled,
     DriverKill,
     ElementFault,
@@ -37,6 +36,7 @@ from harness.spec.faults.kinds import (
     ServiceRestarted,
     SessionExpired,
     StorageCleared,
+    UnexpectedDialog,
 )
 from harness.spec.faults.network import (
     Abort,
@@ -59,7 +59,7 @@ SocketFault = Hang | Reset | Empty | Garbage | Truncate | Slow | Status
 RouteFault = Dns | Abort
 """Strikes requests before they leave the browser."""
 InBrowser = (
-    Missing | Renamed | Moved | Covered | Disabled | Detached | Late | Dialog | AlertOnLoad | Popup
+    Missing | Renamed | Moved | Covered | Disabled | Detached | Late | UnexpectedDialog | AlertOnLoad | Popup
     | PageCrash | EndlessLoop | BrowserStop | BrowserKill | DriverKill
     | Offline | SessionExpired | StorageCleared | ClockMoved
 )  # fmt: skip
@@ -70,7 +70,7 @@ InServices = ServiceKilled | ServiceRestarted | PortTaken
 """Done to the sites' processes."""
 Fault = Annotated[
     Refuse | Tls | Offline | Hang | Reset | Empty | Garbage | Truncate | Slow | Status | Dns | Abort
-    | Missing | Renamed | Moved | Covered | Disabled | Detached | Late | Dialog | AlertOnLoad | Popup
+    | Missing | Renamed | Moved | Covered | Disabled | Detached | Late | UnexpectedDialog | AlertOnLoad | Popup
     | PageCrash | EndlessLoop | BrowserStop | BrowserKill | DriverKill
     | DelayedState | EnvironmentAltered | MemoryAltered | SessionExpired | StorageCleared | DatabaseLocked | ClockMoved
     | ServiceKilled | ServiceRestarted | PortTaken,
@@ -78,11 +78,56 @@ Fault = Annotated[
 ]  # fmt: skip
 
 __all__ = [
-    "Abort", "AlertOnLoad", "BrowserKill", "BrowserStop", "ChannelFault", "ClockMoved", "Covered", "DatabaseLocked",
-    "DelayedState", "Detached", "Dialog", "Disabled", "Dns", "DriverKill", "ElementFault", "Empty", "EndlessLoop",
-    "EnvironmentAltered", "Fault", "FaultBase", "FaultExpect", "Garbage", "Hang", "HostFault", "InBrowser",
-    "InServices", "InWorld", "Late", "MemoryAltered", "Missing", "Moved", "Offline", "PageCrash", "PageFault", "Popup",
-    "PortTaken", "Refuse", "Renamed", "RequestFault", "Reset", "RouteFault", "ServiceFault", "ServiceKilled",
-    "ServiceRestarted", "SessionExpired", "Slow", "SocketFault", "Status", "StepFault", "StorageCleared", "Tls",
+    "Abort",
+    "AlertOnLoad",
+    "BrowserKill",
+    "BrowserStop",
+    "ChannelFault",
+    "ClockMoved",
+    "Covered",
+    "DatabaseLocked",
+    "DelayedState",
+    "Detached",
+    "Disabled",
+    "Dns",
+    "DriverKill",
+    "ElementFault",
+    "Empty",
+    "EndlessLoop",
+    "EnvironmentAltered",
+    "Fault",
+    "FaultBase",
+    "FaultExpect",
+    "Garbage",
+    "Hang",
+    "HostFault",
+    "InBrowser",
+    "InServices",
+    "InWorld",
+    "Late",
+    "MemoryAltered",
+    "Missing",
+    "Moved",
+    "Offline",
+    "PageCrash",
+    "PageFault",
+    "Popup",
+    "PortTaken",
+    "Refuse",
+    "Renamed",
+    "RequestFault",
+    "Reset",
+    "RouteFault",
+    "ServiceFault",
+    "ServiceKilled",
+    "ServiceRestarted",
+    "SessionExpired",
+    "Slow",
+    "SocketFault",
+    "Status",
+    "StepFault",
+    "StorageCleared",
+    "Tls",
     "Truncate",
+    "UnexpectedDialog",
 ]  # fmt: skip

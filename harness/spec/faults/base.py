@@ -10,13 +10,13 @@ LONGEST = 3600
 """Seconds that anything in a fault may last."""
 
 
-class Frozen(BaseModel):
+class FaultPart(BaseModel):
     """A part of a fault: frozen, and no key but its own."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class FaultExpect(Frozen):
+class FaultExpect(FaultPart):
     """What a task is to make of a fault (`harness chaos` compares)."""
 
     code: str | None = Field(
@@ -25,7 +25,7 @@ class FaultExpect(Frozen):
     recovered: bool | None = Field(None, description="Whether the task must reach its end all the same.")
 
 
-class FaultBase(Frozen):
+class FaultBase(FaultPart):
     """What every fault carries. Faults are armed in the order of the file."""
 
     kind: str

@@ -122,7 +122,7 @@ class Late(ElementFault):
         return None
 
 
-class Dialog(StepFault):
+class UnexpectedDialog(StepFault):
     """A dialog comes up on the page."""
 
     kind: Literal["dialog"] = "dialog"

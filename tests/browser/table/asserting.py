@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.browser import PlaywrightSession
 from harness.engine.attempt import attempt
-from harness.engine.run import Journal, Run
+from harness.engine.run import Run, TaskJournal
 from harness.model.ports import Stage as EngineStage
 from harness.recovery.failure import Failure
 from harness.resilience import SystemClock
@@ -32,7 +32,7 @@ def _run(session: PlaywrightSession, step: Step, within: float, patience: float)
     rule = {"strategy": "wait_and_retry", "wait_seconds": patience}
     plan = theatre.plan(steps=[step], step_timeout=within, error_recovery={"on_element_not_found": rule})
     stage = EngineStage(session, FakeWorld(), FakeInjector())
-    return Run(plan, replace(theatre.ports(), clock=clock), stage, clock.now(), Journal(), _nothing_inside)
+    return Run(plan, replace(theatre.ports(), clock=clock), stage, clock.now(), TaskJournal(), _nothing_inside)
 
 
 async def _nothing_inside(plan: Any) -> Any:

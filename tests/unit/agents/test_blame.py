@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.agents.python import Source, scene
+from harness.agents.python import AgentSource, scene
 
 MODULE = """import json
 
@@ -35,7 +35,7 @@ def raised(root: Path) -> str:
     try:
         importlib.import_module("blamed_agent").Mine().propose(None, None, None)
     except ValueError as error:
-        return scene(error, Source("mine", "blamed_agent", "Mine", root, 1))
+        return scene(error, AgentSource("mine", "blamed_agent", "Mine", root, 1))
     return "nothing was raised"
 
 
@@ -49,4 +49,4 @@ def test_of_an_agent_from_elsewhere_its_own_folder_counts(folder: Path) -> None:
 
 
 def test_without_a_line_of_its_own_nothing_is_said(tmp_path: Path) -> None:
-    assert scene(ValueError("x"), Source("mine", "not_imported", "Mine", tmp_path, 1)) == ""
+    assert scene(ValueError("x"), AgentSource("mine", "not_imported", "Mine", tmp_path, 1)) == ""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from harness.browser.page_events import Exchange, before, document_of, hops_to, since
+from harness.browser.page_events import RequestRecord, before, document_of, hops_to, since
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def exchange(url: str, status: int | None = 200, to: str | None = None, kind: str = "text/html") -> Exchange:
+def exchange(url: str, status: int | None = 200, to: str | None = None, kind: str = "text/html") -> RequestRecord:
     headers = {"content-type": kind} | ({"location": to} if to else {})
-    return Exchange(url, "GET", NOW, status=status, headers=headers)
+    return RequestRecord(url, "GET", NOW, status=status, headers=headers)
 
 
 CART = exchange("http://a/cart", 302, "/login?next=1")

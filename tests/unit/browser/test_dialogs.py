@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from harness.browser.dialogs import TEXT_LENGTH, Answer, Dialogs, told
+from harness.browser.dialogs import TEXT_LENGTH, DialogAnswer, Dialogs, told
 
 
 def test_the_answer_is_told() -> None:
-    assert told("alert", "hi", "", Answer()) == {"type": "alert", "message": "hi", "answer": "accept"}
-    assert told("confirm", "hi", "", Answer(accept=False))["answer"] == "dismiss"
-    assert told("prompt", "who?", "me", Answer())["text"] == "me"
-    assert told("prompt", "who?", "me", Answer(text=""))["text"] == ""
-    assert "text" not in told("prompt", "who?", "me", Answer(accept=False))
+    assert told("alert", "hi", "", DialogAnswer()) == {"type": "alert", "message": "hi", "answer": "accept"}
+    assert told("confirm", "hi", "", DialogAnswer(accept=False))["answer"] == "dismiss"
+    assert told("prompt", "who?", "me", DialogAnswer())["text"] == "me"
+    assert told("prompt", "who?", "me", DialogAnswer(text=""))["text"] == ""
+    assert "text" not in told("prompt", "who?", "me", DialogAnswer(accept=False))
 
 
 def test_long_texts_are_cut() -> None:
-    said = told("prompt", "m" * 9000, "d" * 9000, Answer())
+    said = told("prompt", "m" * 9000, "d" * 9000, DialogAnswer())
     assert {len(said["message"]), len(said["text"])} == {TEXT_LENGTH}
 
 
 def test_an_answer_that_a_failed_attempt_used_up_holds_for_the_next_one() -> None:
     dialogs = Dialogs(lambda _: None)
-    dismiss = Answer(accept=False)
+    dismiss = DialogAnswer(accept=False)
     dialogs.next = dismiss
     dialogs.begin(int)
     dialogs.next = None  # a dialog came
@@ -34,7 +34,7 @@ def test_an_answer_that_a_failed_attempt_used_up_holds_for_the_next_one() -> Non
 
 def test_another_step_does_not_get_it() -> None:
     dialogs = Dialogs(lambda _: None)
-    dialogs.next = Answer(accept=False)
+    dialogs.next = DialogAnswer(accept=False)
     dialogs.begin(int)
     dialogs.next = None
     dialogs.begin(str)

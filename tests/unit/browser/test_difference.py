@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from playwright.async_api import StorageState
 
-from harness.browser.checkpoint import Checkpoint
-from harness.browser.form_state import Field, PageState, page_differences, same, storage_differences
+from harness.browser.checkpoint import PageCheckpoint
+from harness.browser.form_state import FormField, PageState, page_differences, same, storage_differences
 
-PAGE = PageState("http://a.test/", "http://a.test", 200, (0, 0), {"step": "1"}, (Field("#qty", "text", False, "2"),))
+PAGE = PageState(
+    "http://a.test/", "http://a.test", 200, (0, 0), {"step": "1"}, (FormField("#qty", "text", False, "2"),)
+)
 
 
 def cookie(name: str = "sid", value: str = "s3cret", **fields: Any) -> dict[str, Any]:
@@ -56,8 +58,8 @@ def test_stores_are_named_by_origin() -> None:
     ]
 
 
-def field(kind: str, value: Any, secret: bool = False) -> Field:
-    return Field("#f", kind, secret, value)
+def field(kind: str, value: Any, secret: bool = False) -> FormField:
+    return FormField("#f", kind, secret, value)
 
 
 def file(name: str, content: str | None = "eA==") -> dict[str, Any]:
@@ -77,7 +79,7 @@ def file(name: str, content: str | None = "eA==") -> dict[str, Any]:
         (field("text", "x" * 200), field("text", ""), f"#f: was '{'x' * 79}…', is ''"),
     ],
 )
-def test_fields_say_what_they_were(saved: Field, now: Field, line: str) -> None:
+def test_fields_say_what_they_were(saved: FormField, now: FormField, line: str) -> None:
     assert list(page_differences([replace(PAGE, fields=(saved,))], [replace(PAGE, fields=(now,))])) == [line]
 
 
@@ -100,7 +102,7 @@ def test_pages_are_numbered_when_there_are_several() -> None:
 
 
 def test_a_checkpoint_tells_what_it_could_not_save_and_no_secrets() -> None:
-    saved = Checkpoint(storage(cookie()), (PAGE, PAGE), 0, frozenset(), ("IndexedDB: was not saved (why)",))
+    saved = PageCheckpoint(storage(cookie()), (PAGE, PAGE), 0, frozenset(), ("IndexedDB: was not saved (why)",))
     assert saved.differences(saved) == ("IndexedDB: was not saved (why)",)
     assert saved.differences(replace(saved, current=1))[-1] == "current page: was page 1, is page 2"
     assert saved.url == "http://a.test/"

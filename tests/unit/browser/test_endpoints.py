@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser.endpoints import DOWN, UNFIT, Endpoint, Endpoints, down, on_loopback, reason, unfit
+from harness.browser.endpoints import DOWN, UNFIT, BrowserEndpoint, Endpoints, down, on_loopback, reason, unfit
 from harness.model.settings import BrowserSettings
 from harness.recovery.failure import Failed
 from harness.resilience.breaker import Breaker, BreakerSettings
@@ -55,7 +55,7 @@ def test_the_executable_that_is_likely_there_comes_first(
     monkeypatch.setattr("harness.browser.endpoints.serves_here", lambda port: here and port == 1001)
     monkeypatch.setattr("harness.browser.endpoints.find", lambda *_: "/ours")
     monkeypatch.delenv("HARNESS_BROWSER_EXECUTABLE", raising=False)
-    endpoint, server = Endpoint(f"{ONE}/x", ONE, BrowserSettings()), Server(*has)
+    endpoint, server = BrowserEndpoint(f"{ONE}/x", ONE, BrowserSettings()), Server(*has)
     front = SimpleNamespace(hosts={}, ports={}, spki="")
 
     async def twice() -> None:
@@ -85,7 +85,7 @@ class World:
         made = Breaker(name, BreakerSettings(2, 1, 5.0), now=lambda: self.now)
         return self.breakers.setdefault(name, made)
 
-    async def start(self, place: Endpoint) -> Any:
+    async def start(self, place: BrowserEndpoint) -> Any:
         self.asked.append(place.name)
         if place.name in self.down:
             raise Failed(down(place.name, "silent"))
@@ -150,7 +150,7 @@ def test_what_cannot_change_is_asked_once_and_feeds_no_circuit() -> None:
 def test_many_at_once_learn_from_the_first_that_an_endpoint_is_down() -> None:
     world = World(down={ONE}, unfit={TWO})
 
-    async def slow(place: Endpoint) -> Any:
+    async def slow(place: BrowserEndpoint) -> Any:
         await asyncio.sleep(0)
         return await World.start(world, place)
 
@@ -165,7 +165,7 @@ def test_many_at_once_learn_from_the_first_that_an_endpoint_is_down() -> None:
 def test_those_who_waited_take_the_one_that_was_started() -> None:
     world = World()
 
-    async def kept(place: Endpoint) -> Any:
+    async def kept(place: BrowserEndpoint) -> Any:
         await asyncio.sleep(0)
         world.running[place.name] = await World.start(world, place)
         return world.running[place.name]
@@ -182,7 +182,7 @@ def test_those_who_waited_take_the_one_that_was_started() -> None:
 def test_a_call_that_was_cancelled_says_nothing_of_the_endpoint() -> None:
     world = World()
 
-    async def cancelled(_: Endpoint) -> Any:
+    async def cancelled(_: BrowserEndpoint) -> Any:
         raise asyncio.CancelledError
 
     world.start = cancelled  # type: ignore[method-assign]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from harness.browser.flood import FLOOD, HEAVY, LINGERS, Kept, Pace
+from harness.browser.flood import FLOOD, HEAVY, LINGERS, Newest, Pace
 from tests.unit.fakes import FakeClock
 
 
 def test_the_newest_are_kept_and_the_others_counted() -> None:
-    kept: Kept[int] = Kept(3)
+    kept: Newest[int] = Newest(3)
     for number in range(10):
         kept.append(number)
     assert (list(kept), kept.dropped) == ([7, 8, 9], 7)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from harness.browser.context import session_script, without_databases
-from harness.browser.form_state import Field, PageState, state_of_answer
+from harness.browser.form_state import FormField, PageState, state_of_answer
 
 
 def test_an_answer_is_a_page() -> None:
@@ -26,8 +26,8 @@ def test_an_answer_is_a_page() -> None:
     assert "'v'" not in repr(state)
 
 
-def _password() -> Field:
-    return Field("#pw", "text", True, "hunter2")
+def _password() -> FormField:
+    return FormField("#pw", "text", True, "hunter2")
 
 
 def test_the_session_script_carries_the_entries_as_data() -> None:

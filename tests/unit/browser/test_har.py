@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from harness.browser.flood import Kept
-from harness.browser.har import BODY_CHARACTERS, MOST_ENTRIES, Chapter, load, merged, of_exchanges, whole
-from harness.browser.page_events import Exchange
+from harness.browser.flood import Newest
+from harness.browser.har import BODY_CHARACTERS, MOST_ENTRIES, HarSegment, load, merged, of_exchanges, whole
+from harness.browser.page_events import RequestRecord
 
 
-def kept(*exchanges: Exchange, most: int = 10) -> Kept[Exchange]:
-    found: Kept[Exchange] = Kept(most)
+def kept(*exchanges: RequestRecord, most: int = 10) -> Newest[RequestRecord]:
+    found: Newest[RequestRecord] = Newest(most)
     for exchange in exchanges:
         found.append(exchange)
     return found
@@ -53,8 +53,8 @@ def test_files_that_cannot_be_read_are_passed_over(tmp_path: Path) -> None:
 def test_a_har_of_what_was_seen() -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     exchanges = [
-        Exchange("http://a/", "GET", start, status=200, headers={"content-type": "text/html"}),
-        Exchange("http://b/", "POST", start, error="net::ERR_FAILED"),
+        RequestRecord("http://a/", "GET", start, status=200, headers={"content-type": "text/html"}),
+        RequestRecord("http://b/", "POST", start, error="net::ERR_FAILED"),
     ]
     entries = of_exchanges(exchanges)["log"]["entries"]
     assert entries[0]["startedDateTime"] == "2026-01-01T00:00:00Z"
@@ -67,18 +67,18 @@ def test_contexts_that_wrote_nothing_are_told_by_the_watch(tmp_path: Path) -> No
     start = datetime(2026, 1, 1, tzinfo=UTC)
     written = {"entries": [{"request": {"url": "http://b/"}}], "browser": {"name": "chromium"}}
     (tmp_path / "second").write_text(json.dumps({"log": written}))
-    lost = Chapter(tmp_path / "first", kept(Exchange("http://a/", "GET", start, status=200)))
-    log = whole([lost, Chapter(tmp_path / "second", kept())])["log"]
+    lost = HarSegment(tmp_path / "first", kept(RequestRecord("http://a/", "GET", start, status=200)))
+    log = whole([lost, HarSegment(tmp_path / "second", kept())])["log"]
     assert [entry["request"]["url"] for entry in log["entries"]] == ["http://a/", "http://b/"]
     assert log["browser"] == {"name": "chromium"}
     assert log["comment"].startswith("of 1 requests only what was seen of them")
-    assert "comment" not in whole([Chapter(tmp_path / "second", kept())])["log"]
+    assert "comment" not in whole([HarSegment(tmp_path / "second", kept())])["log"]
 
 
 def test_requests_that_fell_out_are_counted(tmp_path: Path) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    asked = [Exchange(f"http://a/{number}", "GET", start) for number in range(9)]
-    log = whole([Chapter(tmp_path / "lost", kept(*asked, most=4))])["log"]
+    asked = [RequestRecord(f"http://a/{number}", "GET", start) for number in range(9)]
+    log = whole([HarSegment(tmp_path / "lost", kept(*asked, most=4))])["log"]
     assert [entry["request"]["url"] for entry in log["entries"]] == [f"http://a/{number}" for number in range(5, 9)]
     assert log["comment"].startswith("of 4 requests (5 older ones were dropped) only what was seen of them")
 
@@ -86,7 +86,7 @@ def test_requests_that_fell_out_are_counted(tmp_path: Path) -> None:
 def test_of_a_flood_the_newest_requests_are_kept_and_the_others_counted(tmp_path: Path) -> None:
     entries = [entry(str(number), "") for number in range(MOST_ENTRIES + 7)]
     (tmp_path / "flood").write_text(json.dumps({"log": {"entries": entries}}))
-    log = whole([Chapter(tmp_path / "flood", kept())])["log"]
+    log = whole([HarSegment(tmp_path / "flood", kept())])["log"]
     assert [each["request"]["url"] for each in log["entries"]] == [each["request"]["url"] for each in entries[7:]]
     assert log["comment"] == f"7 older requests were left out: the last {MOST_ENTRIES} are kept"
 
@@ -94,7 +94,7 @@ def test_of_a_flood_the_newest_requests_are_kept_and_the_others_counted(tmp_path
 def test_a_recording_that_is_too_long_is_told_by_the_watch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.browser.har.MOST_BYTES", 10)
     (tmp_path / "long").write_text(json.dumps({"log": {"entries": [entry("long", "")]}}))
-    seen = Exchange("http://a/", "GET", datetime(2026, 1, 1, tzinfo=UTC))
-    log = whole([Chapter(tmp_path / "long", kept(seen))])["log"]
+    seen = RequestRecord("http://a/", "GET", datetime(2026, 1, 1, tzinfo=UTC))
+    log = whole([HarSegment(tmp_path / "long", kept(seen))])["log"]
     assert [each["request"]["url"] for each in log["entries"]] == ["http://a/"]
     assert "wrote more than can be read" in log["comment"]

@@ -18,7 +18,7 @@ from harness.browser.failures.liveness import (
     performed,
     who_answers,
 )
-from harness.browser.failures.scene import LOOK_SECONDS, OVERTIME, SHORTEST_LOOK, CallLog, Scene
+from harness.browser.failures.scene import LOOK_SECONDS, OVERTIME, SHORTEST_LOOK, CallLog, FailureContext
 from harness.recovery.catalog import Effect
 from harness.resilience import Deadline
 from tests.unit.fakes import FakeClock
@@ -61,7 +61,7 @@ class World:
         if self.page_after is None or len(self.looks) + 1 < self.page_after:
             await asyncio.sleep(3600)
 
-    def scene(self, **fields: Any) -> Scene:
+    def scene(self, **fields: Any) -> FailureContext:
         page = SimpleNamespace(
             url="http://shop.test/", is_closed=lambda: not self.page_open, context=SimpleNamespace(pages=self.pages)
         )
@@ -69,7 +69,7 @@ class World:
         control = SimpleNamespace(send=self.send)
         parts = (page, self, self, control, lambda: self.clock.time < self.driver_ends, self.clock)
         names = ("page", "watch", "chromium", "control", "driver_alive", "clock")
-        return Scene(**cast("dict[str, Any]", dict(zip(names, parts, strict=True)) | given))
+        return FailureContext(**cast("dict[str, Any]", dict(zip(names, parts, strict=True)) | given))
 
 
 @pytest.mark.parametrize(

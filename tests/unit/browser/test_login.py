@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 import pytest
 
 from harness.browser.failures.login import Form, form_of, is_login, page_of, unsent, visited
-from harness.browser.page_events import Exchange
+from harness.browser.page_events import RequestRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 BARE = Form(1, False, "", False, ("user", "secret"), "", "", "Go on", "Welcome")
 LOGIN = "http://shop.local/login"
 
 
-def asked(url: str, method: str = "GET", status: int = 200, to: str = "", kind: str = "text/html") -> Exchange:
-    return Exchange(url, method, NOW, status=status, headers={"content-type": kind, "location": to})
+def asked(url: str, method: str = "GET", status: int = 200, to: str = "", kind: str = "text/html") -> RequestRecord:
+    return RequestRecord(url, method, NOW, status=status, headers={"content-type": kind, "location": to})
 
 
 REFUSAL = asked("http://shop.local/api", status=401, kind="application/json")
@@ -86,7 +86,7 @@ def test_form_of() -> None:
         ([], False, False),
     ],
 )
-def test_visited(exchanges: list[Exchange], again: bool, wanted: bool) -> None:
+def test_visited(exchanges: list[RequestRecord], again: bool, wanted: bool) -> None:
     assert visited(exchanges, LOGIN, again=again) is wanted
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from harness.browser.failures.navigation import refused_hosts, strayed
-from harness.browser.page_events import Exchange, Line
+from harness.browser.page_events import LoggedLine, RequestRecord
 from harness.spec.names import Domains
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -15,8 +15,8 @@ PAGE = "http://shop.local/"
 REFUSED = "net::ERR_PROXY_CONNECTION_FAILED"
 
 
-def asked(url: str, error: str | None = None) -> Exchange:
-    return Exchange(url, "GET", NOW, error=error)
+def asked(url: str, error: str | None = None) -> RequestRecord:
+    return RequestRecord(url, "GET", NOW, error=error)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,11 @@ def test_refused_hosts_are_those_of_the_page() -> None:
 
 def test_refused_sockets_are_told_by_the_console() -> None:
     lines = [
-        Line("ERROR", f"WebSocket connection to 'ws://evil.test/ws' failed: Error in the establishment: {REFUSED}"),
-        Line("ERROR", "WebSocket connection to 'ws://down.test/' failed: net::ERR_CONNECTION_REFUSED"),
-        Line("LOG", f"http://talk.test/ {REFUSED}"),
+        LoggedLine(
+            "ERROR", f"WebSocket connection to 'ws://evil.test/ws' failed: Error in the establishment: {REFUSED}"
+        ),
+        LoggedLine("ERROR", "WebSocket connection to 'ws://down.test/' failed: net::ERR_CONNECTION_REFUSED"),
+        LoggedLine("LOG", f"http://talk.test/ {REFUSED}"),
     ]
     assert refused_hosts((), lines, PAGE, Domains(("shop.local",))) == ("evil.test",)
 

@@ -15,10 +15,10 @@ from typer.testing import CliRunner, Result
 from harness.cli.history_tables import plain
 from harness.cli.main import app
 from harness.reporting.dashboard.build import dashboard
-from harness.reporting.dashboard.evidence import Found
+from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.page import page
 from harness.reporting.history.reading import load_run, recent_runs
-from harness.reporting.history.record import Process
+from harness.reporting.history.record import OwnerProcess
 from harness.reporting.history.writing import RunWriter, save_run
 from tests.unit.history.runs import execution, failed, nodeid, record, run, several
 
@@ -124,14 +124,14 @@ def triage_notes(root: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_run_under_way_is_still_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = run(parts=(), ending="unfinished", finished=None, exit_status=None)
-    writer = RunWriter(tmp_path, begun, Process.own())
+    writer = RunWriter(tmp_path, begun, OwnerProcess.own())
     try:
         for name in "abc":
             writer.add(execution(record(name)))
         assert "  still running (3 tasks so far)  " in told(tmp_path, "list")
         assert told(tmp_path, "show").splitlines()[0].endswith(", still running (3 tasks so far)")
         assert triage_notes(tmp_path, monkeypatch) == "still running (3 tasks so far)\n"
-        view = dashboard(load_run(tmp_path), recent_runs(tmp_path), {}, lambda _record: Found())
+        view = dashboard(load_run(tmp_path), recent_runs(tmp_path), {}, lambda _record: FoundEvidence())
         assert view.notices == ("The run is still running (3 tasks so far): this is what it has written.",)
         assert "<strong>still running</strong>" in page(view)
     finally:
@@ -140,7 +140,7 @@ def test_a_run_under_way_is_still_running(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_run_of_another_machine_may_be_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = run(parts=(), ending="unfinished", finished=None, exit_status=None)
-    RunWriter(tmp_path, begun, replace(Process.own(), host="another")).close()
+    RunWriter(tmp_path, begun, replace(OwnerProcess.own(), host="another")).close()
     assert not load_run(tmp_path).running
     assert triage_notes(tmp_path, monkeypatch) == "the run did not come to its end\n"
 

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from harness.cli import replay as replayed
-from harness.cli.failures import Kept, read_kept
+from harness.cli.failures import ArtifactDirectory, read_kept
 from harness.cli.open_trace import has_desktop, has_display
 from harness.cli.replay import (
     _Pause,
@@ -46,7 +46,7 @@ steps:
 
 
 @pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
+def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ArtifactDirectory:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OF_T_1", "hunter2")
     (tmp_path / "t.task.yaml").write_text(TASK, "utf-8")
@@ -54,15 +54,15 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kept:
 
 
 @pytest.fixture
-def plan(kept: Kept) -> Plan:
+def plan(kept: ArtifactDirectory) -> Plan:
     return plan_of(kept, Settings(), "run-1")
 
 
-def changed(kept: Kept, **fields: Any) -> Kept:
+def changed(kept: ArtifactDirectory, **fields: Any) -> ArtifactDirectory:
     return replace(kept, report=kept.report.model_copy(update=fields))
 
 
-def test_the_task_has_a_world_of_its_own_and_stops_where_it_failed(kept: Kept, plan: Plan) -> None:
+def test_the_task_has_a_world_of_its_own_and_stops_where_it_failed(kept: ArtifactDirectory, plan: Plan) -> None:
     assert plan.world == "run-1.T-1"
     assert (stop_index(kept, plan, None), stop_index(kept, plan, 1)) == (3, 1)
     assert place(plan, 4) == "the success criteria"
@@ -117,7 +117,12 @@ def test_what_a_run_does_before_it_is_said_to_be_missing(plan: Plan) -> None:
     [({"step_index": -1}, None, "before its first step"), ({}, 9, "has steps 0 to 3 now; choose with --step")],
 )
 def test_where_nothing_can_be_stopped_at(
-    kept: Kept, plan: Plan, capsys: pytest.CaptureFixture[str], fields: dict[str, Any], step: int | None, said: str
+    kept: ArtifactDirectory,
+    plan: Plan,
+    capsys: pytest.CaptureFixture[str],
+    fields: dict[str, Any],
+    step: int | None,
+    said: str,
 ) -> None:
     with pytest.raises(typer.Exit):
         stop_index(changed(kept, **fields), plan, step)
@@ -133,7 +138,7 @@ def test_where_nothing_can_be_stopped_at(
     ],
 )
 def test_a_task_that_is_not_there_any_more(
-    kept: Kept, capsys: pytest.CaptureFixture[str], fields: dict[str, Any], said: str
+    kept: ArtifactDirectory, capsys: pytest.CaptureFixture[str], fields: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(typer.Exit):
         plan_of(changed(kept, **fields), Settings(), "run-1")
@@ -142,7 +147,7 @@ def test_a_task_that_is_not_there_any_more(
 
 @pytest.mark.parametrize("name", ["secret.conf", "t.task.yaml", "link.task.yaml"])
 def test_a_foreign_report_leads_to_no_file_outside_of_the_project(
-    kept: Kept, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+    kept: ArtifactDirectory, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     project, outside = tmp_path / "project", tmp_path / name
     project.mkdir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.reporting.dashboard.build import dashboard
-from harness.reporting.dashboard.evidence import Found
+from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.page import page
 from harness.reporting.history.record import RunRecord, RunSummary
 from tests.unit.history.runs import HEALED, execution, failed, record, run, several
@@ -19,7 +19,7 @@ EVIL = "".join(HOSTILE)
 
 
 def page_of(found: RunRecord, summaries: tuple[RunSummary, ...] = ()) -> str:
-    return page(dashboard(found, summaries, {}, lambda _record: Found()))
+    return page(dashboard(found, summaries, {}, lambda _record: FoundEvidence()))
 
 
 def trend(count: int = 12) -> tuple[RunSummary, ...]:

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from harness.reporting.dashboard.causes import NO_FAILURE, NO_RECORD, UNEXPECTED, causes, grouped, since
-from harness.reporting.dashboard.evidence import Found
-from harness.reporting.dashboard.view import Cause
+from harness.reporting.dashboard.evidence import FoundEvidence
+from harness.reporting.dashboard.view import CauseView
 from harness.reporting.history.record import Execution, Happening, RunRecord, TaskPoint
 from harness.reporting.task_record import AttemptLine, StepLine
 from tests.unit.history.runs import BEGAN, execution, failed, nodeid, record, run, skipped
 
 
-def causes_of(found: RunRecord, points: dict[str, tuple[TaskPoint, ...]] | None = None) -> list[Cause]:
-    return list(causes(found, grouped(found), points or {}, lambda _record: Found()))
+def causes_of(found: RunRecord, points: dict[str, tuple[TaskPoint, ...]] | None = None) -> list[CauseView]:
+    return list(causes(found, grouped(found), points or {}, lambda _record: FoundEvidence()))
 
 
 def run_of(*parts: Execution, **fields: Any) -> RunRecord:

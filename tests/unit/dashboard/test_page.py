@@ -11,7 +11,7 @@ import pytest
 
 from harness.reporting.dashboard.page import breakdown, durations, outcomes, recoveries
 from harness.reporting.dashboard.timeline import amount, duration, visible, with_code
-from harness.reporting.dashboard.view import Rate
+from harness.reporting.dashboard.view import RecoveryRate
 from tests.unit.dashboard.pages import EVIL, hostile_run, page_of, trend
 from tests.unit.history.runs import execution, failed, many, record, run
 
@@ -110,7 +110,7 @@ def test_plots_of_nothing_are_nothing() -> None:
 
 @pytest.mark.parametrize("name", [EVIL, "\ud800", "\x00"])
 def test_a_plot_takes_any_name(name: str) -> None:
-    drawn = str(recoveries([Rate(name=name, tried=1, worked=1, rate=1)]))
+    drawn = str(recoveries([RecoveryRate(name=name, tried=1, worked=1, rate=1)]))
     assert "<img" not in drawn
     drawn.encode()
 

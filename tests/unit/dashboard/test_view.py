@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from harness.reporting.dashboard.build import dashboard
-from harness.reporting.dashboard.evidence import Found
+from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.view import Dashboard
 from harness.reporting.history.record import Execution, Happening, RunRecord, RunSummary
 from tests.unit.history.runs import BEGAN, execution, failed, many, record, run, skipped
 
 
 def view_of(found: RunRecord, *summaries: RunSummary) -> Dashboard:
-    return dashboard(found, summaries, {}, lambda _record: Found())
+    return dashboard(found, summaries, {}, lambda _record: FoundEvidence())
 
 
 def summary(name: str, days: int) -> RunSummary:

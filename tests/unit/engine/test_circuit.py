@@ -9,7 +9,7 @@ import pytest
 
 from harness.model.record import TaskResult
 from harness.recovery.failure import Failure, Passed
-from harness.resilience.breaker import Breaker, State
+from harness.resilience.breaker import Breaker, CircuitState
 from harness.resilience.events import CircuitChanged, ResilienceEvent
 from harness.runner.circuits import origin_of
 from tests.unit.fakes import FakeClock, Theatre
@@ -78,7 +78,7 @@ def test_five_tasks_on_a_dead_site_make_five_calls_and_not_twenty() -> None:
 def opened(sites: Sites) -> None:
     for _ in range(5):
         sites.shop.admit().failed("gone")
-    assert sites.shop.state is State.OPEN
+    assert sites.shop.state is CircuitState.OPEN
 
 
 @pytest.mark.parametrize("rule", [{"max_retries": 3}, {"max_retries": 3, "wait_for_circuit": True}])
@@ -174,7 +174,7 @@ def test_an_answer_and_a_missing_element_open_no_circuit(code: str) -> None:
     sites = Sites()
     for _ in range(3):
         sites.run(*[down(code=code)] * 9, error_recovery=RETRY)
-    assert sites.shop.state is State.CLOSED
+    assert sites.shop.state is CircuitState.CLOSED
     assert sites.shop.failures == 0
 
 
@@ -182,7 +182,7 @@ def test_a_success_ends_the_row() -> None:
     sites = Sites()
     for _ in range(3):
         assert sites.run(*[down()] * 3, error_recovery=RETRY).ok
-    assert sites.shop.state is State.CLOSED
+    assert sites.shop.state is CircuitState.CLOSED
 
 
 def test_the_host_that_failed_is_blamed_and_not_the_one_that_was_asked() -> None:
@@ -192,7 +192,7 @@ def test_the_host_that_failed_is_blamed_and_not_the_one_that_was_asked() -> None
         sites.run(*[down(BANK)] * 4, error_recovery=RETRY)
     bank = sites.breaker(BANK)
     assert bank is not None
-    assert (sites.shop.state, bank.state) == (State.CLOSED, State.OPEN)
+    assert (sites.shop.state, bank.state) == (CircuitState.CLOSED, CircuitState.OPEN)
     assert sites.run().ok
     assert codes(sites.run(steps=[{"act": "open", "url": BANK}], error_recovery={"on_network_error": "abort"})) == [
         "CIRCUIT_OPEN"
@@ -204,7 +204,7 @@ def test_http_that_leads_on_to_a_https_that_is_down_is_left_alone_too() -> None:
     for _ in range(2):
         sites.run(*[down("https://shop.local/")] * 9)
     assert sites.calls == 5
-    assert sites.shop.state is State.OPEN
+    assert sites.shop.state is CircuitState.OPEN
 
 
 def test_a_click_that_finds_the_host_down_counts_and_is_not_held_back() -> None:
@@ -212,7 +212,7 @@ def test_a_click_that_finds_the_host_down_counts_and_is_not_held_back() -> None:
     click = {"act": "click", "selector": "#buy"}
     result = sites.run(*[down()] * 6, steps=[click], error_recovery={"on_network_error": {"max_retries": 5}})
     assert codes(result) == ["NET_CONNECTION_REFUSED"] * 6
-    assert sites.shop.state is State.OPEN
+    assert sites.shop.state is CircuitState.OPEN
     (warning,) = [each for each in sites.run(*[down()], steps=[click]).warnings if each.type == "circuit_opened"] or [
         None
     ]
@@ -237,7 +237,7 @@ def test_a_cancelled_attempt_counts_as_nothing() -> None:
         raise asyncio.CancelledError
 
     assert sites.run(interrupted).final_state == "aborted"
-    assert sites.shop.state is State.HALF_OPEN
+    assert sites.shop.state is CircuitState.HALF_OPEN
     sites.shop.admit().succeeded()
 
 
@@ -269,7 +269,7 @@ def test_who_waits_goes_on_as_soon_as_the_circuit_is_closed() -> None:
 
     async def until_reset(seconds: float) -> None:
         await sleep(seconds)
-        if sites.clock.time >= 4 and sites.shop.state is State.OPEN:
+        if sites.clock.time >= 4 and sites.shop.state is CircuitState.OPEN:
             sites.shop.reset()
 
     sites.clock.sleep = until_reset  # type: ignore[method-assign]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.resilience.breaker import State
+from harness.resilience.breaker import CircuitState
 from tests.unit.engine.test_circuit import BANK, SHOP, Sites, codes, down
 
 ABORT = {"on_network_error": "abort"}
@@ -41,4 +41,4 @@ def test_http_and_https_of_one_host_are_one_site_and_nothing_else_is() -> None:
     sites.run(down("https://[::1]/"), steps=[{"act": "open", "url": "http://[::1]:8000/"}], error_recovery=ABORT)
     named = sites.breaker("http://[::1]:8000/")
     assert named is not None
-    assert (named.failures, named.state) == (1, State.CLOSED)
+    assert (named.failures, named.state) == (1, CircuitState.CLOSED)

@@ -11,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from harness.faults.answers import NOISE, status_answer
-from harness.faults.network import Gate, Site
+from harness.faults.network import FaultGate, Site
 from harness.spec.faults import Fault
 from tests.unit.faults.conftest import ManualClock, talk, until
 
@@ -53,10 +53,10 @@ async def struck(
     request: int = 0,
     piece: int = 1000,
     clock: ManualClock | None = None,
-) -> AsyncIterator[tuple[Gate, Raw]]:
+) -> AsyncIterator[tuple[FaultGate, Raw]]:
     site = Raw(answer, request, piece)
     server = await asyncio.start_server(site.serve, "127.0.0.1", 0)
-    gate = Gate(Site("shop.local", server.sockets[0].getsockname()[1]), clock or ManualClock(), looks=True)
+    gate = FaultGate(Site("shop.local", server.sockets[0].getsockname()[1]), clock or ManualClock(), looks=True)
     parsed = FAULT.validate_python({"url": "*", **fault})
     gate.struck = lambda _: parsed
     gate.listen()
@@ -68,7 +68,7 @@ async def struck(
         assert not gate._connections
 
 
-def play(check: Callable[[Gate, Raw], Any], fault: dict[str, Any], answer: bytes = PLAIN, **how: Any) -> None:
+def play(check: Callable[[FaultGate, Raw], Any], fault: dict[str, Any], answer: bytes = PLAIN, **how: Any) -> None:
     async def main() -> None:
         async with struck(fault, answer, **how) as (gate, site):
             await check(gate, site)
@@ -76,7 +76,7 @@ def play(check: Callable[[Gate, Raw], Any], fault: dict[str, Any], answer: bytes
     asyncio.run(main())
 
 
-async def heard(gate: Gate, request: bytes = GET) -> tuple[bytes, bool]:
+async def heard(gate: FaultGate, request: bytes = GET) -> tuple[bytes, bool]:
     """What arrives, and whether a RST followed."""
     reader, writer = await asyncio.open_connection("127.0.0.1", gate.port)
     writer.write(request)
@@ -124,7 +124,7 @@ async def heard(gate: Gate, request: bytes = GET) -> tuple[bytes, bool]:
 def test_instead_of_the_site(fault: dict[str, Any], expected: tuple[bytes, bool], size: int) -> None:
     """A big request is read to its end, so that what is said to it arrives."""
 
-    async def check(gate: Gate, site: Raw) -> None:
+    async def check(gate: FaultGate, site: Raw) -> None:
         head = b"POST / HTTP/1.1\r\nHost: shop.local\r\nContent-Length: %d\r\n\r\n" % size
         if fault["kind"] == "reset" and size:
             with pytest.raises(ConnectionResetError):
@@ -137,7 +137,7 @@ def test_instead_of_the_site(fault: dict[str, Any], expected: tuple[bytes, bool]
 
 
 def test_the_answer_to_head_has_no_body() -> None:
-    async def check(gate: Gate, _: Raw) -> None:
+    async def check(gate: FaultGate, _: Raw) -> None:
         answer = await talk(gate.port, b"HEAD / HTTP/1.1\r\nHost: shop.local\r\n\r\n")
         assert answer.endswith(b"Content-Length: 4\r\nContent-Type: text/html; charset=utf-8\r\n\r\n")
 
@@ -147,7 +147,7 @@ def test_the_answer_to_head_has_no_body() -> None:
 def test_hang_waits_and_then_ends_without_a_byte() -> None:
     clock = ManualClock()
 
-    async def check(gate: Gate, site: Raw) -> None:
+    async def check(gate: FaultGate, site: Raw) -> None:
         asking = asyncio.create_task(heard(gate))
         await clock.sleeper()
         await clock.advance(29)
@@ -162,7 +162,7 @@ def test_hang_waits_and_then_ends_without_a_byte() -> None:
 def test_hang_ends_with_a_client_that_gives_up() -> None:
     clock = ManualClock()
 
-    async def check(gate: Gate, _: Raw) -> None:
+    async def check(gate: FaultGate, _: Raw) -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", gate.port)
         writer.write(GET)
         await clock.sleeper()
@@ -174,7 +174,7 @@ def test_hang_ends_with_a_client_that_gives_up() -> None:
 
 @pytest.mark.parametrize("answer", [PLAIN, CHUNKED, ENDLESS])
 def test_a_committed_reset_gives_the_site_the_whole_request(answer: bytes) -> None:
-    async def check(gate: Gate, site: Raw) -> None:
+    async def check(gate: FaultGate, site: Raw) -> None:
         head = b"POST /pay HTTP/1.1\r\nHost: shop.local\r\nContent-Length: 500000\r\n\r\n"
         assert await heard(gate, head + b"x" * 500_000) == (b"", True)
         assert len(site.got) == 1
@@ -187,7 +187,7 @@ def test_a_committed_reset_gives_the_site_the_whole_request(answer: bytes) -> No
 @pytest.mark.parametrize("most", [0, 1, 9, 10, 25, 10_000])
 @pytest.mark.parametrize("answer", [PLAIN, CHUNKED, EARLY + PLAIN], ids=["length", "chunked", "early hints"])
 def test_truncated_answers_are_never_whole(answer: bytes, most: int, piece: int) -> None:
-    async def check(gate: Gate, _: Raw) -> None:
+    async def check(gate: FaultGate, _: Raw) -> None:
         head, _, body = (
             answer.rpartition(b"\r\n\r\n0123456789") if answer != CHUNKED else CHUNKED.partition(b"\r\n\r\n")
         )
@@ -200,7 +200,7 @@ def test_truncated_answers_are_never_whole(answer: bytes, most: int, piece: int)
 
 @pytest.mark.parametrize("most", [0, 4, 100])
 def test_an_answer_that_ends_with_its_connection_is_broken_off_with_a_rst(most: int) -> None:
-    async def check(gate: Gate, _: Raw) -> None:
+    async def check(gate: FaultGate, _: Raw) -> None:
         raw, reset = await heard(gate)
         assert reset
         assert raw == ENDLESS[: len(ENDLESS) - 10 + min(most, 9)]
@@ -219,7 +219,7 @@ def test_an_answer_that_ends_with_its_connection_is_broken_off_with_a_rst(most: 
     ],
 )
 def test_an_answer_without_a_body_is_lost_whole(answer: bytes) -> None:
-    async def check(gate: Gate, _: Raw) -> None:
+    async def check(gate: FaultGate, _: Raw) -> None:
         raw, reset = await heard(gate)
         assert reset
         assert raw in (b"", EARLY)
@@ -230,7 +230,7 @@ def test_an_answer_without_a_body_is_lost_whole(answer: bytes) -> None:
 def test_a_late_answer_is_whole() -> None:
     clock = ManualClock()
 
-    async def check(gate: Gate, site: Raw) -> None:
+    async def check(gate: FaultGate, site: Raw) -> None:
         asking = asyncio.create_task(heard(gate))
         await clock.sleeper()
         await until(lambda: site.ended)
@@ -246,7 +246,7 @@ def test_a_late_answer_is_whole() -> None:
 def test_a_dripping_answer_takes_as_long_as_its_rate_says(rate: int, seconds: float) -> None:
     clock = ManualClock()
 
-    async def check(gate: Gate, _: Raw) -> None:
+    async def check(gate: FaultGate, _: Raw) -> None:
         asking = asyncio.create_task(heard(gate))
         slept = 0
         while not asking.done():
@@ -270,7 +270,7 @@ def test_a_site_that_is_down_resets_the_connection(kind: str) -> None:
         port = server.sockets[0].getsockname()[1]
         server.close()
         await server.wait_closed()
-        gate = Gate(Site("shop.local", port), ManualClock(), looks=True)
+        gate = FaultGate(Site("shop.local", port), ManualClock(), looks=True)
         parsed = FAULT.validate_python({"kind": kind, "url": "*", **more})
         gate.struck = lambda _: parsed
         gate.listen()

@@ -9,7 +9,7 @@ import pytest
 
 from harness.faults import prepare
 from harness.faults.network import blamed
-from harness.model.ports import Heal, Strike
+from harness.model.ports import Injection, Undo
 from harness.model.settings import Settings
 from harness.recovery.failure import Failed, Failure
 from harness.runner.compile import compile_plan
@@ -24,7 +24,7 @@ WRONG = Failure("INVALID_INPUT", "no CSS selector")
 class Refusing:
     """Hands that take no fault."""
 
-    async def strike(self, strike: Strike) -> Heal | None:
+    async def strike(self, strike: Injection) -> Undo | None:
         raise Failed(WRONG)
 
 

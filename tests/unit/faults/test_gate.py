@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from harness.faults.http import Stream
-from harness.faults.network import Gate, Site, Struck
+from harness.faults.network import FaultGate, Site, Struck
 from harness.spec.faults import Empty, Hang, SocketFault
 from tests.unit.faults.conftest import FakeSite, ManualClock, refuses, site, talk, until
 
@@ -19,8 +19,8 @@ BIG = os.urandom(10_000_000)
 CLOCK = ManualClock()
 
 
-def gate(fake: FakeSite, struck: Struck | None = None, clock: ManualClock = CLOCK, *, looks: bool = True) -> Gate:
-    made = Gate(Site("shop.local", fake.port), clock, looks=looks)
+def gate(fake: FakeSite, struck: Struck | None = None, clock: ManualClock = CLOCK, *, looks: bool = True) -> FaultGate:
+    made = FaultGate(Site("shop.local", fake.port), clock, looks=looks)
     if struck is not None:
         made.struck = struck
     made.listen()

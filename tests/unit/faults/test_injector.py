@@ -12,7 +12,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.faults import FaultInjector, Network, Where, prepare
-from harness.model.ports import Heal, Strike
+from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault
 from harness.spec.steps import Step
@@ -31,9 +31,9 @@ class Recorder:
 
     did: list[str] = field(default_factory=list)
     broken: bool = False
-    strikes: list[Strike] = field(default_factory=list)
+    strikes: list[Injection] = field(default_factory=list)
 
-    async def strike(self, strike: Strike) -> Heal | None:
+    async def strike(self, strike: Injection) -> Undo | None:
         self._do(f"strike {strike.fault.kind}")
         self.strikes.append(strike)
         strike.met()
@@ -285,7 +285,7 @@ def test_a_healing_that_the_end_interrupts_is_done_all_the_same() -> None:
         waiting, healed = asyncio.Event(), []
 
         class Slow(Recorder):
-            async def strike(self, strike: Strike) -> Heal | None:
+            async def strike(self, strike: Injection) -> Undo | None:
                 async def heal() -> None:
                     if not waiting.is_set():
                         waiting.set()
@@ -313,7 +313,7 @@ class Halting(Recorder):
         super().__init__()
         self.half, self.go = asyncio.Event(), asyncio.Event()
 
-    async def strike(self, strike: Strike) -> Heal | None:
+    async def strike(self, strike: Injection) -> Undo | None:
         self.did.append("altered")
         self.half.set()
         await self.go.wait()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from harness.faults.injector import Armed, Occasions, name_of, source_of
+from harness.faults.injector import ArmedFault, Triggers, name_of, source_of
 from harness.spec.faults import Empty, Fault, Missing, RequestFault
 from harness.spec.steps import Step
 
@@ -27,7 +27,7 @@ def faults(draw: st.DrawFn) -> RequestFault:
 
 def strikes(fault: Fault, times: list[float], seed: int = 1, name: str = "a") -> list[float]:
     """The occasions that are struck, out of those that come."""
-    occasions = Occasions(fault, source_of(seed, "task", name))
+    occasions = Triggers(fault, source_of(seed, "task", name))
     struck = []
     for t in times:
         if occasions.due(t):
@@ -60,7 +60,7 @@ def test_what_comes_later_changes_nothing_before(fault: Fault, times: list[float
 
 @given(st.integers(0, 5))
 def test_a_due_occasion_that_another_fault_took_is_not_spent(lost: int) -> None:
-    occasions = Occasions(Empty(url="*", times=1), source_of(1, "task", "a"))
+    occasions = Triggers(Empty(url="*", times=1), source_of(1, "task", "a"))
     assert all(occasions.due(0) for _ in range(lost))
     assert occasions.due(0)
     occasions.strike()
@@ -83,9 +83,9 @@ def test_names() -> None:
 def test_steps_that_are_occasions() -> None:
     click = STEP.validate_python({"act": "click", "selector": "#a"})
     wait = STEP.validate_python({"act": "wait", "selector": "#a"})
-    fault = Occasions(Missing(selector="#a", step=2, act="click"), source_of(1, "t", "a"))
-    any_act = Occasions(Missing(selector="#a"), source_of(1, "t", "a"))
-    request = Occasions(Empty(url="*"), source_of(1, "t", "a"))
+    fault = Triggers(Missing(selector="#a", step=2, act="click"), source_of(1, "t", "a"))
+    any_act = Triggers(Missing(selector="#a"), source_of(1, "t", "a"))
+    request = Triggers(Empty(url="*"), source_of(1, "t", "a"))
     assert [fault.at_step(index, click) for index in (1, 2, 3)] == [False, True, True]
     assert not fault.at_step(2, wait)
     assert any_act.at_step(0, wait)
@@ -94,7 +94,7 @@ def test_steps_that_are_occasions() -> None:
 
 def test_request_faults_are_armed_by_their_step_and_stay_so() -> None:
     faults = [Empty(url="*", step=1), Missing(selector="#a"), Empty(url="*")]
-    armed = Armed([Occasions(fault, source_of(1, "t", str(number))) for number, fault in enumerate(faults)])
+    armed = ArmedFault([Triggers(fault, source_of(1, "t", str(number))) for number, fault in enumerate(faults)])
     assert armed.requests() == []
     counts = []
     for index in (0, 1, 0):

@@ -12,8 +12,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.faults import SiteHands
-from harness.faults.services import Stranger
-from harness.model.ports import Heal, Strike
+from harness.faults.services import PortOccupier
+from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
 from harness.spec.faults import Fault
 from tests.unit.faults.conftest import refuses, talk
@@ -36,10 +36,10 @@ class FakeSites:
         self.ended.append((name, orderly))
 
 
-async def strike(sites: FakeSites, met: list[str], **fault: Any) -> Heal | None:
+async def strike(sites: FakeSites, met: list[str], **fault: Any) -> Undo | None:
     kind = fault["kind"]
     parsed = FAULT.validate_python({"service": "demo", **fault})
-    return await SiteHands(sites).strike(Strike(parsed, Random(0), lambda: met.append(kind), lambda _: False))
+    return await SiteHands(sites).strike(Injection(parsed, Random(0), lambda: met.append(kind), lambda _: False))
 
 
 def free_ports(count: int) -> tuple[int, ...]:
@@ -89,12 +89,12 @@ def test_a_stranger_who_is_called_back_on_his_way_holds_no_port(rounds: int) -> 
     ports = free_ports(2)
 
     async def main() -> None:
-        coming = asyncio.create_task(Stranger.at(ports))
+        coming = asyncio.create_task(PortOccupier.at(ports))
         for _ in range(rounds):
             await asyncio.sleep(0)
         coming.cancel()
         came = await asyncio.gather(coming, return_exceptions=True)
-        if isinstance(came[0], Stranger):
+        if isinstance(came[0], PortOccupier):
             await came[0].leave()
         assert all([await refuses(port) for port in ports])
 
@@ -106,7 +106,7 @@ def test_a_stranger_who_meets_what_is_no_port_holds_none() -> None:
 
     async def main() -> None:
         with pytest.raises(OverflowError):
-            await Stranger.at((port, 70_000))
+            await PortOccupier.at((port, 70_000))
         assert await refuses(port)
 
     asyncio.run(main())

@@ -18,7 +18,7 @@ from harness.environment.memory import MemoryStore
 from harness.environment.world import TaskWorld
 from harness.faults import StateHands
 from harness.model.plan import Plan
-from harness.model.ports import Heal, Strike
+from harness.model.ports import Injection, Undo
 from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
 from harness.spec.faults import Fault
@@ -39,11 +39,11 @@ class Stage:
         self.hands = StateHands(self.world, root, lambda name: root / name)
         self.met = 0
 
-    async def strike(self, **fault: Any) -> Heal | None:
+    async def strike(self, **fault: Any) -> Undo | None:
         def met() -> None:
             self.met += 1
 
-        return await self.hands.strike(Strike(FAULT.validate_python(fault), Random(0), met, lambda _: False))
+        return await self.hands.strike(Injection(FAULT.validate_python(fault), Random(0), met, lambda _: False))
 
     async def stock(self) -> Any:
         return (await self.world.channel("env"))["shop"].get("stock")

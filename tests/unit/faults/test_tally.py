@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from harness.faults.injector import KEPT, Tally
+from harness.faults.injector import KEPT, FaultCounter
 from harness.spec.faults import Empty
 
 
 def test_counts_all_and_keeps_the_first_times_and_the_last() -> None:
-    tally = Tally("mine", Empty(url="*"))
+    tally = FaultCounter("mine", Empty(url="*"))
     assert tally.record("nobody asked").describe().endswith(": never struck: nobody asked")
     for number in range(KEPT + 5):
         tally.strike(number + 0.12345, number)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.faults.injector import Occasions, why_unmet
+from harness.faults.injector import Triggers, why_unmet
 from harness.spec.faults import Fault
 
 FAULT: TypeAdapter[Any] = TypeAdapter(Fault)
@@ -54,4 +54,4 @@ RESET = {"kind": "reset", "url": "*"}
     ],
 )
 def test_why(fault: dict[str, Any], seen: dict[str, Any], words: str) -> None:
-    assert why_unmet(Occasions(FAULT.validate_python(fault), Random(1), **seen), reached=2) == words
+    assert why_unmet(Triggers(FAULT.validate_python(fault), Random(1), **seen), reached=2) == words

@@ -19,7 +19,7 @@ import pytest
 
 from harness.reporting.history.file import HISTORY, HistoryError, open_writing
 from harness.reporting.history.reading import load_run, recent_runs
-from harness.reporting.history.record import Process, RunRecord
+from harness.reporting.history.record import OwnerProcess, RunRecord
 from harness.reporting.history.writing import RunWriter, keep_beside
 from harness.resilience import SystemClock
 from tests.unit.history.runs import execution, executions, failed, many, record, run
@@ -31,7 +31,7 @@ def begun(name: str = "20251116T090000-4711") -> RunRecord:
 
 @pytest.fixture
 def writer(tmp_path: Path) -> Iterator[RunWriter]:
-    found = RunWriter(tmp_path, begun(), Process.own())
+    found = RunWriter(tmp_path, begun(), OwnerProcess.own())
     yield found
     found.close()
 
@@ -60,7 +60,7 @@ def test_a_run_without_tasks_leaves_nothing(writer: RunWriter, tmp_path: Path) -
 def test_only_so_many_runs_are_kept(tmp_path: Path) -> None:
     for second in range(5):
         name = f"20251116T09000{second}-1"
-        writer = RunWriter(tmp_path, begun(name), Process.own())
+        writer = RunWriter(tmp_path, begun(name), OwnerProcess.own())
         writer.add(execution(record("T-1")))
         writer.finish(run(name, []), 3)
         writer.close()
@@ -91,11 +91,11 @@ def test_what_another_process_does_not_let_in_until_the_end_is_taken_in_later(
     ]
     open_writing(tmp_path / HISTORY).close()
     with closing(sqlite3.connect(tmp_path / HISTORY, isolation_level=None)) as other:
-        writer = RunWriter(tmp_path, begun(), Process.own()) if before else None
+        writer = RunWriter(tmp_path, begun(), OwnerProcess.own()) if before else None
         if writer:
             writer.add(parts[0])
         other.execute("BEGIN IMMEDIATE")
-        writer = writer or RunWriter(tmp_path, begun(), Process.own())
+        writer = writer or RunWriter(tmp_path, begun(), OwnerProcess.own())
         for each in parts[before:]:
             writer.add(each)
         note = writer.finish(run(), 10)
@@ -129,7 +129,7 @@ def test_where_there_is_no_room_beside_it_either_that_is_said(tmp_path: Path) ->
 
 def test_a_run_takes_in_what_an_earlier_one_could_not_write(tmp_path: Path) -> None:
     keep_beside(tmp_path, run())
-    RunWriter(tmp_path, begun("20251117T090000-1"), Process.own()).close()
+    RunWriter(tmp_path, begun("20251117T090000-1"), OwnerProcess.own()).close()
     assert [(each.run, each.tasks) for each in recent_runs(tmp_path)] == [("20251117T090000-1", 0), (run().run, 18)]
 
 
@@ -149,7 +149,7 @@ def test_a_table_that_is_gone_is_said(writer: RunWriter, tmp_path: Path) -> None
 
 
 def test_two_runs_at_once(writer: RunWriter, tmp_path: Path) -> None:
-    other = RunWriter(tmp_path, begun("20251116T090001-4712"), Process.own())
+    other = RunWriter(tmp_path, begun("20251116T090001-4712"), OwnerProcess.own())
     for each in executions():
         writer.add(each)
         other.add(each)
@@ -163,7 +163,7 @@ def test_several_begin_one_history_at_the_same_moment(tmp_path: Path) -> None:
     def write(number: int) -> None:
         barrier.wait()
         name = f"20251116T09000{number}-1"
-        writer = RunWriter(tmp_path, begun(name), Process.own())
+        writer = RunWriter(tmp_path, begun(name), OwnerProcess.own())
         for each in executions():
             writer.add(each)
         writer.finish(run(name), 10)
@@ -177,7 +177,7 @@ def test_several_begin_one_history_at_the_same_moment(tmp_path: Path) -> None:
 def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    first = RunWriter(tmp_path, begun(), Process(gone.pid, platform.node(), 1.0))
+    first = RunWriter(tmp_path, begun(), OwnerProcess(gone.pid, platform.node(), 1.0))
     first.add(execution(record("T-1")))
     first.close()
     events = tmp_path / ".harness" / "events" / "20251116T090000-4711.jsonl"
@@ -186,7 +186,7 @@ def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
     event = {"service": "demo", "before": "up", "after": "down", "reason": "exit code 1"}
     line = {"at": "2025-11-16T09:00:30+00:00", "level": "WARNING", "type": "service-status", **stamp, **event}
     events.write_text(json.dumps(line) + "\n", "utf-8")
-    RunWriter(tmp_path, begun("20251116T100000-1"), Process.own()).close()
+    RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.own()).close()
     found = load_run(tmp_path, "last-1")
     assert found.note == f"its process (pid {gone.pid}) is gone; what it had done until then is kept"
     assert (found.ending, len(found.executions), found.seconds) == ("unfinished", 1, 30)
@@ -196,18 +196,23 @@ def test_a_later_run_says_that_a_process_is_gone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "process",
-    [Process.own(), Process(4711, "another machine", 1.0), Process(), Process(os.getpid(), platform.node(), None)],
+    [
+        OwnerProcess.own(),
+        OwnerProcess(4711, "another machine", 1.0),
+        OwnerProcess(),
+        OwnerProcess(os.getpid(), platform.node(), None),
+    ],
     ids=["goes on", "of another machine", "of nobody", "of a pid that is taken"],
 )
-def test_of_others_nothing_is_said(tmp_path: Path, process: Process) -> None:
+def test_of_others_nothing_is_said(tmp_path: Path, process: OwnerProcess) -> None:
     assert not process.gone
     RunWriter(tmp_path, begun(), process).close()
-    RunWriter(tmp_path, begun("20251116T100000-1"), Process.own()).close()
+    RunWriter(tmp_path, begun("20251116T100000-1"), OwnerProcess.own()).close()
     assert [each.note for each in recent_runs(tmp_path)] == ["", ""]
 
 
 def test_a_pid_that_another_process_has_now() -> None:
-    assert Process(os.getpid(), platform.node(), psutil.Process().create_time() - 100).gone
+    assert OwnerProcess(os.getpid(), platform.node(), psutil.Process().create_time() - 100).gone
 
 
 def test_a_task_costs_little(writer: RunWriter, tmp_path: Path) -> None:

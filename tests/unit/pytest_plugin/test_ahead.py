@@ -11,13 +11,13 @@ import pytest
 from harness.model.settings import Settings
 from harness.pytest_plugin.parallel import end, passed_over_lines, processes
 from harness.pytest_plugin.plugin import pytest_sessionfinish
-from harness.pytest_plugin.state import BROWSER, STATE, State
-from harness.reporting.progress import Progress
+from harness.pytest_plugin.state import BROWSER, STATE, SessionState
+from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
-from harness.runner.parallel import Broken
+from harness.runner.parallel import BrokenTask
 
 
-def after(monkeypatch: pytest.MonkeyPatch, *left: Any) -> State:
+def after(monkeypatch: pytest.MonkeyPatch, *left: Any) -> SessionState:
     """A session that has ended; so much is left of what ran ahead."""
 
     def stop() -> list[Any]:
@@ -25,16 +25,16 @@ def after(monkeypatch: pytest.MonkeyPatch, *left: Any) -> State:
             raise left[0]
         return list(left)
 
-    state = State(Settings(), Progress(io.StringIO()))
+    state = SessionState(Settings(), ProgressLine(io.StringIO()))
     harness = SimpleNamespace(redactor=Redactor(secrets=("pssst-1",)), browser="Chromium 1")
-    monkeypatch.setattr(State, "harness", lambda _self: harness)
-    monkeypatch.setattr(State, "browser", "Chromium 1")
+    monkeypatch.setattr(SessionState, "harness", lambda _self: harness)
+    monkeypatch.setattr(SessionState, "browser", "Chromium 1")
     state.ahead = cast("Any", SimpleNamespace(stop=stop))
     return state
 
 
 def test_what_could_not_be_finished_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Broken("tasks/b.task.yaml::B-1", OSError("the password pssst-1 is no folder"))
+    broken = BrokenTask("tasks/b.task.yaml::B-1", OSError("the password pssst-1 is no folder"))
     state = after(monkeypatch, broken)
     end(state)
     [line] = passed_over_lines(state)

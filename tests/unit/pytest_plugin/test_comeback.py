@@ -25,17 +25,17 @@ from harness.pytest_plugin.crashed_workers import (
     UNKNOWN,
     UNTOLD,
     WROTE,
-    Begun,
-    Journal,
-    Verdict,
+    CrashVerdict,
+    JournalEntries,
+    WorkerJournal,
     read_journal,
     verdict,
 )
 from harness.pytest_plugin.run import plan_of
-from harness.pytest_plugin.state import AFRESH, DONE, STATE, State
+from harness.pytest_plugin.state import AFRESH, DONE, STATE, SessionState
 from harness.pytest_plugin.xdist import READ, XdistHooks, _scheduling
 from harness.recovery.failure import Passed
-from harness.reporting.progress import Progress
+from harness.reporting.progress import ProgressLine
 from tests.unit.reporting import sample
 from tests.unit.spec.files import loaded, task
 
@@ -64,7 +64,7 @@ class Session:
     """The controller: the real scheduler and hooks, and what xdist does with them."""
 
     def __init__(self, items: Iterable[str], nodes: int, workers: int | str, restarts: int | None = None) -> None:
-        self.state = State(Settings(task_workers=cast("Any", workers)), Progress(io.StringIO()))
+        self.state = SessionState(Settings(task_workers=cast("Any", workers)), ProgressLine(io.StringIO()))
         self.failed: dict[str, str] = {}
         self.lines: list[str] = []
         self.hooks, self.items, self.nodes = XdistHooks(), list(items), 0
@@ -158,26 +158,26 @@ def test_everything_is_given_out_once_whoever_is_quick(
 
 
 def test_the_only_one_that_ran_has_killed_it_wherever_it_stands() -> None:
-    begun = Begun(frozenset({"T-2"}), frozenset({"T-0", "T-1"}))
-    assert verdict([T0, T1, T2, T3], begun, last=False) == Verdict({T2: ""})
+    begun = JournalEntries(frozenset({"T-2"}), frozenset({"T-0", "T-1"}))
+    assert verdict([T0, T1, T2, T3], begun, last=False) == CrashVerdict({T2: ""})
 
 
 def test_of_several_that_ran_none_is_condemned_but_those_that_wrote() -> None:
-    begun = Begun(frozenset({"T-0", "T-1", "T-2"}), frozenset({"T-3"}), frozenset({"T-1", "T-3"}))
+    begun = JournalEntries(frozenset({"T-0", "T-1", "T-2"}), frozenset({"T-3"}), frozenset({"T-1", "T-3"}))
     found = verdict([T0, T1, T2, T3], begun, last=False)
     beside = "at the same time it ran T-0, T-2: any of them may have ended it"
-    assert found == Verdict({T1: f"{beside}; {WROTE}", T3: UNTOLD}, (T0, T2))
+    assert found == CrashVerdict({T1: f"{beside}; {WROTE}", T3: UNTOLD}, (T0, T2))
 
 
 def test_what_is_in_its_turn_is_a_suspect_though_it_has_not_begun() -> None:
-    begun = Begun(frozenset({"T-1"}))
-    assert verdict([T0, T1, T2], begun, last=False) == Verdict({}, (T0, T1))
+    begun = JournalEntries(frozenset({"T-1"}))
+    assert verdict([T0, T1, T2], begun, last=False) == CrashVerdict({}, (T0, T1))
     found = verdict(["test_a.py::test_b", T1, T2], begun, last=False)  # nobody knows what it does
     assert (list(found.condemned), found.again) == (["test_a.py::test_b"], (T1,))
 
 
 def test_where_no_worker_follows_all_are_condemned_who_may_have_done_it() -> None:
-    found = verdict([T0, T1, T2], Begun(frozenset({"T-0", "T-1"})), last=True)
+    found = verdict([T0, T1, T2], JournalEntries(frozenset({"T-0", "T-1"})), last=True)
     assert list(found.condemned) == [T0, T1]
     assert all("at the same time it ran T-" in why and NO_OTHER in why for why in found.condemned.values())
     assert found.again == ()
@@ -268,9 +268,9 @@ def plan(*steps: dict[str, Any], **fields: Any) -> Plan:
     return sample.plan(steps=steps or (LOOK,), task_id="T-1", **fields)
 
 
-def wrote(folder: Path, *events: Any) -> Begun | None:
+def wrote(folder: Path, *events: Any) -> JournalEntries | None:
     heard: list[Any] = []
-    journal = Journal(folder / "gw0", heard.append)
+    journal = WorkerJournal(folder / "gw0", heard.append)
     for event in events:
         journal.hear(event)
     assert heard == list(events)
@@ -286,10 +286,10 @@ def test_a_journal_says_what_ran_what_was_over_and_what_wrote(tmp_path: Path) ->
     looks, writes = (StepStarted(made, index, made.steps[index], sample.START) for index in (0, 1))
     over = TaskEnded(made, cast("Any", None), sample.START)
     for number, (events, expected) in enumerate([
-        ([begun, looks], Begun(ONE)),
-        ([begun, looks, writes], Begun(ONE, wrote=ONE)),
-        ([begun, writes, over], Begun(over=ONE, wrote=ONE)),
-        ([begun, writes, over, begun], Begun(ONE)),  # `--reruns`
+        ([begun, looks], JournalEntries(ONE)),
+        ([begun, looks, writes], JournalEntries(ONE, wrote=ONE)),
+        ([begun, writes, over], JournalEntries(over=ONE, wrote=ONE)),
+        ([begun, writes, over, begun], JournalEntries(ONE)),  # `--reruns`
     ]):  # fmt: skip
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -300,11 +300,13 @@ def test_a_click_that_posted_and_a_task_inside_that_may_write_count(tmp_path: Pa
     made = plan()
     clicked = plan({"act": "click", "selector": "#a"}).steps[0]
     posted = StepRecord(0, clicked, (sample.attempt(clicked, 0, 0, Passed()),), sent=(Sent("POST", "http://x/"),))
-    assert wrote(tmp_path, TaskStarted(made, sample.START), StepEnded(made, posted)) == Begun(ONE, wrote=ONE)
+    assert wrote(tmp_path, TaskStarted(made, sample.START), StepEnded(made, posted)) == JournalEntries(ONE, wrote=ONE)
     inner = plan(WRITE)
     (tmp_path / "inner").mkdir()
     repair = ReadyRepair(frozenset(), {}, (), inner)
-    assert wrote(tmp_path / "inner", TaskStarted(plan(repairs=(repair,)), sample.START)) == Begun(ONE, wrote=ONE)
+    assert wrote(tmp_path / "inner", TaskStarted(plan(repairs=(repair,)), sample.START)) == JournalEntries(
+        ONE, wrote=ONE
+    )
 
 
 def test_a_journal_with_a_gap_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -314,7 +316,7 @@ def test_a_journal_with_a_gap_is_none(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_what_runs_again_in_another_worker_meets_nothing_that_was_left_behind(tmp_path: Path) -> None:
-    state = State(Settings(root=tmp_path), Progress(io.StringIO()))
+    state = SessionState(Settings(root=tmp_path), ProgressLine(io.StringIO()))
     (own, shared) = (loaded(tmp_path, task(task_id="A")), loaded(tmp_path, task(task_id="E", episode_id="e")))
     before = plan_of(state, own).world, plan_of(state, shared).world
     state.afresh = "gw4"

@@ -10,7 +10,7 @@ import pytest
 
 from harness.model.settings import Settings
 from harness.pytest_plugin import plugin
-from harness.pytest_plugin.state import BROWSER, STATE, State
+from harness.pytest_plugin.state import BROWSER, STATE, SessionState
 
 
 class Harness:
@@ -26,8 +26,8 @@ class Harness:
             raise self._error
 
 
-def state_of(harness: Harness, root: Path) -> State:
-    state = State(Settings(root=root), cast("Any", None))
+def state_of(harness: Harness, root: Path) -> SessionState:
+    state = SessionState(Settings(root=root), cast("Any", None))
     state._harness = cast("Any", harness)
     return state
 

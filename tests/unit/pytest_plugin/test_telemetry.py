@@ -16,9 +16,9 @@ import pytest
 
 from harness.model.events import TaskStarted
 from harness.model.settings import Settings
-from harness.pytest_plugin.state import State
+from harness.pytest_plugin.state import SessionState
 from harness.pytest_plugin.telemetry import METRICS, PROMETHEUS, RunTelemetry
-from harness.reporting.progress import Progress
+from harness.reporting.progress import ProgressLine
 from harness.reporting.redaction import Redactor
 from harness.reporting.task_record import task_record
 from harness.reporting.telemetry.log import LOGGER, EventLog, events_of
@@ -53,7 +53,7 @@ class Process:
             get_verbosity=lambda: 0,
             hook=SimpleNamespace(pytest_taskspec_event=lambda event, config: None),
         )
-        self.state = State(Settings(root=root), Progress(io.StringIO()))
+        self.state = SessionState(Settings(root=root), ProgressLine(io.StringIO()))
         self.telemetry = RunTelemetry(self.config, self.state)
 
     def report(self, document: object = None) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from harness.model.record import MetFault, Rewound, StepRecord
 from harness.recovery import Retry
 from harness.recovery.failure import Failure, Passed
-from harness.reporting.attachments import Bar, attempt_lines, attempt_page
+from harness.reporting.attachments import AttemptBar, attempt_lines, attempt_page
 from harness.reporting.redaction import MARK, Redactor
 from harness.spec.faults import BrowserKill
 from tests.unit.reporting import sample
@@ -33,7 +33,7 @@ def test_steps_that_went_at_once_are_one_line_between_those_that_did_not() -> No
         ("2", "RETRY (after 2s): SUCCESS"),
         ("3 to 4", "2 steps passed at once"),
     ]
-    assert lines[2].bars == (Bar("wait", 1.5, 2.0), Bar("ok", 3.5, 0.5))
+    assert lines[2].bars == (AttemptBar("wait", 1.5, 2.0), AttemptBar("ok", 3.5, 0.5))
 
 
 def test_the_axis_is_as_long_as_the_task() -> None:

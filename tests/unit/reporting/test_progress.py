@@ -8,7 +8,7 @@ import re
 from harness.model.events import RemedyChosen, StepStarted, TaskEnded, TaskStarted
 from harness.recovery import GiveUp, Retry, Substitute
 from harness.recovery.failure import Failure
-from harness.reporting.progress import Progress, line
+from harness.reporting.progress import ProgressLine, line
 from tests.unit.reporting import sample
 
 
@@ -48,7 +48,7 @@ def test_lines() -> None:
 def test_pytests_own_line_stays() -> None:
     screen = Screen()
     screen.write("tasks/b1.task.yaml ")
-    progress = Progress(screen, lambda: 60)
+    progress = ProgressLine(screen, lambda: 60)
     progress.on(TaskStarted(PLAN, sample.START))
     progress.on(StepStarted(PLAN, 3, PLAN.steps[3], sample.START))
     assert screen.visible() == "tasks/b1.task.yaml  B1-2025-001 step 3 (of 0-5) click"
@@ -58,24 +58,24 @@ def test_pytests_own_line_stays() -> None:
 
 def test_it_never_wraps() -> None:
     screen = Screen()
-    progress = Progress(screen, lambda: 12)
+    progress = ProgressLine(screen, lambda: 12)
     progress.on(StepStarted(PLAN, 3, PLAN.steps[3], sample.START))
     assert screen.visible() == " B1-2025-00"
-    Progress(screen, lambda: -5).on(StepStarted(PLAN, 3, PLAN.steps[3], sample.START))
+    ProgressLine(screen, lambda: -5).on(StepStarted(PLAN, 3, PLAN.steps[3], sample.START))
     assert screen.visible() == " B1-2025-00"
 
 
 def test_no_secrets_and_no_control_characters() -> None:
     screen = Screen()
     failure = Failure("NET_DNS", "env-secret \x1b]0;title\x07")
-    Progress(screen, lambda: 200).on(RemedyChosen(PLAN, 0, failure, Retry(), 1))
+    ProgressLine(screen, lambda: 200).on(RemedyChosen(PLAN, 0, failure, Retry(), 1))
     assert "env-secret" not in screen.getvalue()
     assert "\x1b]" not in screen.getvalue()
 
 
 def test_silent_off_a_terminal() -> None:
     screen = Screen(tty=False)
-    progress = Progress(screen)
+    progress = ProgressLine(screen)
     progress.on(TaskStarted(PLAN, sample.START))
     progress.clear()
     assert screen.getvalue() == ""

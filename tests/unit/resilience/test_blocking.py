@@ -14,7 +14,7 @@ from harness.resilience import Backoff
 from harness.resilience.blocking import blocking
 from harness.resilience.breaker import Breaker, BreakerSettings, CircuitOpen, compose, guard
 from harness.resilience.clock import SystemClock
-from harness.resilience.escalate import Status, StillRunning, escalate
+from harness.resilience.escalate import StillRunning, WorkStatus, escalate
 from harness.resilience.events import Retrying
 from harness.resilience.fallback import Secondary, fallback
 from harness.resilience.limit import LimitExceeded, limit
@@ -68,9 +68,9 @@ def test_work_that_is_left_behind_by_escalation_goes_on_and_its_answer_is_kept()
     with pytest.raises(StillRunning) as caught:
         slow()
     answer = caught.value.answer
-    assert answer.status is Status.TIMEOUT
+    assert answer.status is WorkStatus.TIMEOUT
     release.set()
-    assert _eventually(lambda: answer.status is Status.COMPLETE)
+    assert _eventually(lambda: answer.status is WorkStatus.COMPLETE)
     assert answer.result() == "late"
 
 

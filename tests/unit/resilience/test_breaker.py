@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from harness.resilience.breaker import TRANSITIONS, Breaker, BreakerSettings, CircuitOpen, Signal, State, Ticket
+from harness.resilience.breaker import TRANSITIONS, Breaker, BreakerSettings, CircuitOpen, CircuitState, Signal, Ticket
 from harness.resilience.events import CircuitChanged, ResilienceEvent
 from tests.unit.fakes import FakeClock
 
-CLOSED, OPEN, HALF_OPEN = State.CLOSED, State.OPEN, State.HALF_OPEN
+CLOSED, OPEN, HALF_OPEN = CircuitState.CLOSED, CircuitState.OPEN, CircuitState.HALF_OPEN
 NAME = "provider:claude"
 
 
@@ -120,8 +120,8 @@ def test_the_count_goes_on_until_it_closes() -> None:
     assert opened == [f"consecutive_failures_{n}" for n in (5, 6, 7, 8)]
 
 
-@pytest.mark.parametrize("state", State)
-def test_any_state_is_reset_by_hand(state: State) -> None:
+@pytest.mark.parametrize("state", CircuitState)
+def test_any_state_is_reset_by_hand(state: CircuitState) -> None:
     bench = Bench()
     {CLOSED: lambda: bench.fail(4), OPEN: bench.opened, HALF_OPEN: lambda: bench.rested().admit()}[state]()
     told = len(bench.events)
@@ -267,8 +267,8 @@ def late(bench: Bench) -> Ticket:
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "failed", "released"])
-@pytest.mark.parametrize("when", State)
-def test_an_outcome_of_an_older_generation_is_dropped(outcome: str, when: State) -> None:
+@pytest.mark.parametrize("when", CircuitState)
+def test_an_outcome_of_an_older_generation_is_dropped(outcome: str, when: CircuitState) -> None:
     bench = Bench()
     ticket = late(bench)
     if when is not OPEN:
@@ -349,7 +349,7 @@ def test_looking_is_no_transition() -> None:
 
 def test_who_listens_finds_the_circuit_as_it_is_now() -> None:
     bench = Bench()
-    seen: list[tuple[str, State]] = []
+    seen: list[tuple[str, CircuitState]] = []
 
     def listen(event: ResilienceEvent) -> None:
         assert isinstance(event, CircuitChanged)

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from harness.resilience.breaker import TRANSITIONS, Breaker, BreakerSettings, CircuitOpen, Signal, State, Ticket
+from harness.resilience.breaker import TRANSITIONS, Breaker, BreakerSettings, CircuitOpen, CircuitState, Signal, Ticket
 from harness.resilience.events import CircuitChanged, ResilienceEvent
 from tests.unit.fakes import FakeClock
 
@@ -163,12 +163,12 @@ class BreakerMachine(RuleBasedStateMachine):
     @invariant()
     def it_said_each_transition_once(self) -> None:
         assert len(self.events) == self.told
-        state = State.CLOSED
+        state = CircuitState.CLOSED
         for event in self.events:
             after = {signal.value.split("{")[0]: state for signal, state in TRANSITIONS[state].items()}
             reason = next(reason for reason in after if event.reason.startswith(reason))
-            assert (State(event.before), State(event.after)) == (state, after[reason])
-            state = State(event.after)
+            assert (CircuitState(event.before), CircuitState(event.after)) == (state, after[reason])
+            state = CircuitState(event.after)
 
     @invariant()
     def no_reason_is_a_new_one(self) -> None:

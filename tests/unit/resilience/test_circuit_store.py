@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import pytest
 
-from harness.resilience.breaker import BreakerSettings, CircuitOpen, Snapshot, State
+from harness.resilience.breaker import BreakerSettings, CircuitOpen, CircuitSnapshot, CircuitState
 from harness.resilience.circuit_store import APPLICATION, SCHEMA, CircuitStore, CircuitStoreError, open_file
 from harness.resilience.circuits import SharedBreaker
 from harness.resilience.clock import SystemClock
@@ -25,8 +25,8 @@ from tests.unit.resilience.callers import NAME, lines, note
 
 ROOT = Path(__file__).parents[3]
 AT = START.timestamp()
-OPENED = Snapshot(State.OPEN, 5, 0, 9, "it's down", AT - 3.25, None, 7, "consecutive_failures_5", AT)
-PROBED = Snapshot(State.HALF_OPEN, 6, 1, 10, "", AT - 40, AT + 20.5, 9, "reset_timeout_elapsed", AT)
+OPENED = CircuitSnapshot(CircuitState.OPEN, 5, 0, 9, "it's down", AT - 3.25, None, 7, "consecutive_failures_5", AT)
+PROBED = CircuitSnapshot(CircuitState.HALF_OPEN, 6, 1, 10, "", AT - 40, AT + 20.5, 9, "reset_timeout_elapsed", AT)
 
 
 class Store(CircuitStore):
@@ -57,7 +57,7 @@ def database(path: Path) -> Iterator[sqlite3.Connection]:
         yield connection
 
 
-def keep(store: CircuitStore, name: str, circuit: Snapshot) -> None:
+def keep(store: CircuitStore, name: str, circuit: CircuitSnapshot) -> None:
     with store.exclusive() as held:
         assert held
         store.save(name, circuit)
@@ -224,7 +224,7 @@ def test_a_lock_of_somebody_else_holds_nobody_up_and_is_said_once(how: str, path
             took.append(time.monotonic() - started)
         assert max(took) < 5
         assert min(took) < 1
-        assert mine.state is State.OPEN, "it goes on with what it knows"
+        assert mine.state is CircuitState.OPEN, "it goes on with what it knows"
         started = time.monotonic()
         for _ in range(100):
             mine.reset()
@@ -258,7 +258,7 @@ def test_a_row_that_says_nonsense_is_said_and_done_without(path: Path) -> None:
     keep(store, NAME, OPENED)
     with database(path) as plain:
         plain.execute("UPDATE circuits SET state = 'ajar'")
-    assert breaker(store, clock).state is State.CLOSED
+    assert breaker(store, clock).state is CircuitState.CLOSED
     assert len(said) == 1
     assert "'ajar' is not a valid " in said[0]
 
@@ -297,7 +297,7 @@ def opened_a_minute_ago(path: Path) -> None:
     mine = breaker(Store(path, clock), clock)
     for _ in range(5):
         mine.admit().failed("down")
-    assert mine.state is State.OPEN
+    assert mine.state is CircuitState.OPEN
 
 
 def test_of_fifty_callers_in_three_processes_exactly_one_goes_through(path: Path, tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def test_of_fifty_callers_in_three_processes_exactly_one_goes_through(path: Path
     assert (lines(log).count("through"), lines(log).count("refused")) == (1, 49)
     kept = Store(path).load(NAME)
     assert kept
-    assert (kept.state, kept.successes, kept.probe_until) == (State.HALF_OPEN, 1, None)
+    assert (kept.state, kept.successes, kept.probe_until) == (CircuitState.HALF_OPEN, 1, None)
 
 
 def test_a_prober_that_is_killed_does_not_block_for_ever(path: Path, tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_a_prober_that_is_killed_does_not_block_for_ever(path: Path, tmp_path: P
     clock.ahead = 60
     mine.admit().succeeded()
     mine.admit().succeeded()
-    assert mine.state is State.CLOSED
+    assert mine.state is CircuitState.CLOSED
 
 
 def test_processes_that_write_at_once_lose_nothing(path: Path, tmp_path: Path) -> None:

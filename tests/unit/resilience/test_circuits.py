@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from harness.resilience.breaker import Breaker, BreakerSettings, CircuitOpen, State
+from harness.resilience.breaker import Breaker, BreakerSettings, CircuitOpen, CircuitState
 from harness.resilience.circuit_store import CircuitStore
-from harness.resilience.circuits import CircuitName, Circuits, Scope, SharedBreaker
+from harness.resilience.circuits import CircuitName, Circuits, CircuitScope, SharedBreaker
 from harness.resilience.events import CircuitChanged, ResilienceEvent
 from tests.unit.fakes import FakeClock
 
@@ -29,15 +29,15 @@ def fail(breaker: Breaker, times: int = 5) -> None:
 @pytest.mark.parametrize(
     ("text", "scope", "name"),
     [
-        (SHOP, Scope.ORIGIN, "http://shop.local"),
-        ("origin:https://shop.local:8443", Scope.ORIGIN, "https://shop.local:8443"),
-        ("service:demo", Scope.SERVICE, "demo"),
-        ("provider:claude", Scope.PROVIDER, "claude"),
-        ("agent:builder", Scope.AGENT, "builder"),
-        ("endpoint:ws://browsers:3000", Scope.ENDPOINT, "ws://browsers:3000"),
+        (SHOP, CircuitScope.ORIGIN, "http://shop.local"),
+        ("origin:https://shop.local:8443", CircuitScope.ORIGIN, "https://shop.local:8443"),
+        ("service:demo", CircuitScope.SERVICE, "demo"),
+        ("provider:claude", CircuitScope.PROVIDER, "claude"),
+        ("agent:builder", CircuitScope.AGENT, "builder"),
+        ("endpoint:ws://browsers:3000", CircuitScope.ENDPOINT, "ws://browsers:3000"),
     ],
 )
-def test_a_name_has_a_scope(text: str, scope: Scope, name: str) -> None:
+def test_a_name_has_a_scope(text: str, scope: CircuitScope, name: str) -> None:
     assert CircuitName.parse(text) == CircuitName(scope, name)
     assert str(CircuitName(scope, name)) == text
     assert circuits().breaker(CircuitName(scope, name)).name == text
@@ -64,21 +64,21 @@ def test_a_name_that_is_none_is_refused(text: str, said: str) -> None:
 
 def test_one_breaker_for_each_name_and_each_its_own_failures() -> None:
     them = circuits()
-    assert them.breaker(SHOP) is them.breaker(CircuitName(Scope.ORIGIN, "http://shop.local"))
+    assert them.breaker(SHOP) is them.breaker(CircuitName(CircuitScope.ORIGIN, "http://shop.local"))
     fail(them.breaker(SHOP))
     assert them.breaker("origin:http://bank.local").admit()
     with pytest.raises(CircuitOpen, match=SHOP):
         them.breaker(SHOP).admit()
-    assert them.states() == {"origin:http://bank.local": State.CLOSED, SHOP: State.OPEN}
+    assert them.states() == {"origin:http://bank.local": CircuitState.CLOSED, SHOP: CircuitState.OPEN}
 
 
 def test_settings_may_differ_by_scope() -> None:
     them = circuits(
-        settings=BreakerSettings(volume_threshold=10), scopes={Scope.AGENT: BreakerSettings(failure_threshold=2)}
+        settings=BreakerSettings(volume_threshold=10), scopes={CircuitScope.AGENT: BreakerSettings(failure_threshold=2)}
     )
     fail(them.breaker("agent:builder"), 2)
     fail(them.breaker("provider:claude"), 9)
-    assert them.states() == {"agent:builder": State.OPEN, "provider:claude": State.CLOSED}
+    assert them.states() == {"agent:builder": CircuitState.OPEN, "provider:claude": CircuitState.CLOSED}
 
 
 def test_states_are_as_seen_now() -> None:
@@ -86,7 +86,7 @@ def test_states_are_as_seen_now() -> None:
     them = circuits(clock)
     fail(them.breaker(SHOP))
     clock.time += 30
-    assert them.states() == {SHOP: State.HALF_OPEN}
+    assert them.states() == {SHOP: CircuitState.HALF_OPEN}
 
 
 def test_reset_by_name() -> None:
@@ -96,7 +96,11 @@ def test_reset_by_name() -> None:
         fail(them.breaker(name))
     them.reset(SHOP)
     assert events[3:] == [CircuitChanged(SHOP, "open", "closed", "manual_reset")]
-    assert them.states() == {"agent:builder": State.OPEN, SHOP: State.CLOSED, "service:demo": State.OPEN}
+    assert them.states() == {
+        "agent:builder": CircuitState.OPEN,
+        SHOP: CircuitState.CLOSED,
+        "service:demo": CircuitState.OPEN,
+    }
 
 
 def test_reset_of_one_that_nobody_has_used_names_those_that_were() -> None:
@@ -115,7 +119,7 @@ def test_switched_off_no_circuit_opens(tmp_path: Path) -> None:
     them = circuits(enabled=False, store=store)
     fail(them.breaker(SHOP), 100)
     assert them.breaker(SHOP).admit()
-    assert (them.states(), store.names()) == ({SHOP: State.CLOSED}, ())
+    assert (them.states(), store.names()) == ({SHOP: CircuitState.CLOSED}, ())
     store.close()
 
 
@@ -140,7 +144,7 @@ def test_when_all_are_open_one_more_is_remembered() -> None:
     them = circuits(limit=2)
     for number in range(5):
         fail(them.breaker(f"agent:{number}"))
-    assert list(them.states().values()) == [State.OPEN] * 5
+    assert list(them.states().values()) == [CircuitState.OPEN] * 5
 
 
 def test_asking_again_keeps_a_closed_one() -> None:
@@ -160,8 +164,8 @@ def test_with_a_store_a_later_run_finds_the_circuit_open(tmp_path: Path) -> None
     fail(with_store.breaker(SHOP))
     clock.time += 12
     later = circuits(clock, store=CircuitStore(path, clock))
-    assert later.states() == {SHOP: State.OPEN}
+    assert later.states() == {SHOP: CircuitState.OPEN}
     assert later.breaker(SHOP).rests_for() == pytest.approx(18)
     later.reset(SHOP)
     clock.time += 1
-    assert with_store.states() == {SHOP: State.CLOSED}
+    assert with_store.states() == {SHOP: CircuitState.CLOSED}

@@ -15,7 +15,7 @@ from harness.resilience.connection import (
     ForbiddenTransitionError,
     Invariants,
     Machine,
-    Table,
+    TransitionTable,
     snapshot,
 )
 from harness.resilience.events import CircuitChanged, InvariantBroken, ResilienceEvent, ServiceChanged
@@ -36,7 +36,7 @@ ACTIVE = "Cannot be `active` while server is `booting`"
         (POLLING, ["stopped", "running", "stopped"]),
     ],
 )
-def test_the_ways_of_000(table: Table, way: list[str]) -> None:
+def test_the_ways_of_000(table: TransitionTable, way: list[str]) -> None:
     machine = Machine("demo", table)
     states = [machine.state]
     for state in way[1:]:
@@ -112,7 +112,7 @@ def test_a_violation_is_told_once_until_it_is_mended() -> None:
 
 
 @given(st.sampled_from(TABLES), st.lists(st.integers(0, 9), max_size=20))
-def test_machines_never_leave_their_table(table: Table, choices: list[int]) -> None:
+def test_machines_never_leave_their_table(table: TransitionTable, choices: list[int]) -> None:
     told: list[ResilienceEvent] = []
     machine = Machine("m", table, told.append)
     states = [*table.moves]

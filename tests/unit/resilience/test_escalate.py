@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.resilience import escalate as stores
-from harness.resilience.escalate import Answer, Expired, Pending, Status, StillRunning, escalate
+from harness.resilience.escalate import Expired, LateAnswer, PendingWork, StillRunning, WorkStatus, escalate
 from harness.resilience.events import Escalated
 from harness.resilience.verdict import classify
 from tests.unit.resilience.virtual import Scripted, Story, now, play
@@ -61,27 +61,27 @@ def test_the_work_goes_on_and_its_answer_is_kept() -> None:
         with pytest.raises(StillRunning) as caught:
             await escalate()(Scripted([40.0]))()
         answer = caught.value.answer
-        assert (answer.status, answer.hint[:17]) == (Status.TIMEOUT, "Give it more time")
+        assert (answer.status, answer.hint[:17]) == (WorkStatus.TIMEOUT, "Give it more time")
         with pytest.raises(asyncio.InvalidStateError):
             answer.result()
         assert await answer == 40.0
         assert now() == 40
-        assert (answer.status, answer.hint, answer.result()) == (Status.COMPLETE, "", 40.0)
+        assert (answer.status, answer.hint, answer.result()) == (WorkStatus.COMPLETE, "", 40.0)
 
     play(main())
 
 
 def test_an_answer_is_kept_thirty_seconds_and_expired_is_not_unknown() -> None:
     async def main() -> None:
-        store = Pending()
+        store = PendingWork()
         with pytest.raises(StillRunning) as caught:
             await escalate((2,), pending=store)(Scripted([5.0]))()
         kept = store.find(caught.value.answer.id)
         assert kept is caught.value.answer
         await asyncio.sleep(5 - 2 + 29.9)
-        assert (kept.status, kept.result()) == (Status.COMPLETE, 5.0)
+        assert (kept.status, kept.result()) == (WorkStatus.COMPLETE, 5.0)
         await asyncio.sleep(0.2)
-        assert (kept.status, kept.hint) == (Status.EXPIRED, "The answer is lost: do the work again.")
+        assert (kept.status, kept.hint) == (WorkStatus.EXPIRED, "The answer is lost: do the work again.")
         with pytest.raises(Expired, match="call-1: the answer was not fetched in time"):
             kept.result()
         with pytest.raises(Expired):
@@ -96,19 +96,19 @@ def test_work_that_is_begun_and_asked_for_later() -> None:
     """specs/000 layer 5: pending at once, complete or timeout after 30 s, expired 30 s after it ended."""
 
     async def main() -> None:
-        store = Pending()
+        store = PendingWork()
         quick, slow = store.start(Scripted([10.0]), "quick"), store.start(Scripted([50.0]), "slow")
         assert (quick.id, quick.status, quick.hint) == (
             "quick-1",
-            Status.PENDING,
+            WorkStatus.PENDING,
             "Still processing: wait, and ask again.",
         )
         await asyncio.sleep(29)
-        assert (quick.status, slow.status) == (Status.COMPLETE, Status.PENDING)
+        assert (quick.status, slow.status) == (WorkStatus.COMPLETE, WorkStatus.PENDING)
         await asyncio.sleep(1)
-        assert slow.status is Status.TIMEOUT
+        assert slow.status is WorkStatus.TIMEOUT
         await asyncio.sleep(30)
-        assert (quick.status, slow.status) == (Status.EXPIRED, Status.COMPLETE)
+        assert (quick.status, slow.status) == (WorkStatus.EXPIRED, WorkStatus.COMPLETE)
 
     play(main())
 
@@ -121,9 +121,9 @@ def test_work_that_fails_unheard_makes_no_noise() -> None:
     async def main() -> None:
         with pytest.raises(StillRunning) as caught:
             await escalate((2,))(fail)()
-        answer: Answer[Any] = caught.value.answer
+        answer: LateAnswer[Any] = caught.value.answer
         await asyncio.sleep(10)
-        assert answer.status is Status.ERROR
+        assert answer.status is WorkStatus.ERROR
         with pytest.raises(ValueError, match="too late"):
             answer.result()
         del answer, caught
@@ -183,7 +183,7 @@ def test_after_the_end_nothing_of_the_caller_reaches_the_work() -> None:
         except StillRunning as error:
             await error.answer
 
-    store = Pending()
+    store = PendingWork()
 
     async def main() -> None:
         task = asyncio.create_task(caller())
@@ -200,19 +200,19 @@ def test_after_the_end_nothing_of_the_caller_reaches_the_work() -> None:
 
 def test_work_that_never_ends_is_ended_by_hand_or_by_closing_the_store() -> None:
     async def main() -> None:
-        store = Pending()
+        store = PendingWork()
         one, two = store.start(asyncio.Event().wait), store.start(asyncio.Event().wait)
         await asyncio.sleep(40)
-        assert (one.status, two.status) == (Status.TIMEOUT, Status.TIMEOUT)
+        assert (one.status, two.status) == (WorkStatus.TIMEOUT, WorkStatus.TIMEOUT)
         one.cancel()
         await asyncio.sleep(0.1)
-        assert (one.status, two.status) == (Status.ERROR, Status.TIMEOUT)
+        assert (one.status, two.status) == (WorkStatus.ERROR, WorkStatus.TIMEOUT)
         await store.close()
-        assert two.status is Status.ERROR
+        assert two.status is WorkStatus.ERROR
         await store.close()
         await asyncio.sleep(31)
         one.cancel()
-        assert one.status is Status.EXPIRED
+        assert one.status is WorkStatus.EXPIRED
 
     play(main())
 
@@ -221,10 +221,10 @@ def test_the_expired_are_not_remembered_for_ever(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(stores, "TOMBSTONES", 3)
 
     async def main() -> None:
-        store = Pending(kept=1)
+        store = PendingWork(kept=1)
         answers = [store.start(Scripted([0.5])) for _ in range(5)]
         await asyncio.sleep(2)
-        assert {answer.status for answer in answers} == {Status.EXPIRED}
+        assert {answer.status for answer in answers} == {WorkStatus.EXPIRED}
         assert [store.find(answer.id) is not None for answer in answers] == [False, False, True, True, True]
 
     play(main())

@@ -13,8 +13,8 @@ from harness.resilience.breaker import (
     Breaker,
     BreakerSettings,
     CircuitOpen,
-    State,
-    Wait,
+    CircuitState,
+    WaitPermit,
     admission,
     brief,
     compose,
@@ -54,7 +54,7 @@ class Bench:
         self.clock = TurningClock()
         self.breaker = Breaker("origin:http://shop.local", BreakerSettings(**settings), now=self.clock.now)  # type: ignore[arg-type]
 
-    async def through(self, answer: Any = "answer", wait: Wait | None = None) -> Any:
+    async def through(self, answer: Any = "answer", wait: WaitPermit | None = None) -> Any:
         return await guard(self.breaker, counts=down, wait=wait)(answering(answer))()
 
     async def fail(self, times: int = 1) -> None:
@@ -66,8 +66,8 @@ class Bench:
         await self.fail(5)
         self.clock.time += 30
 
-    def until(self, seconds: float) -> Wait:
-        return Wait(self.clock, Deadline.after(seconds, self.clock.now()))
+    def until(self, seconds: float) -> WaitPermit:
+        return WaitPermit(self.clock, Deadline.after(seconds, self.clock.now()))
 
 
 def test_a_call_goes_through_and_its_answer_comes_back() -> None:
@@ -90,7 +90,7 @@ def test_scenario_circuit_breaker_opens() -> None:
             await guard(bench.breaker, counts=down)(count)()
 
     asyncio.run(main())
-    assert (made, bench.breaker.state, bench.clock.time) == (0, State.OPEN, 0)
+    assert (made, bench.breaker.state, bench.clock.time) == (0, CircuitState.OPEN, 0)
 
 
 def test_scenario_circuit_breaker_recovers() -> None:
@@ -98,12 +98,12 @@ def test_scenario_circuit_breaker_recovers() -> None:
 
     async def main() -> None:
         await bench.rested()
-        assert bench.breaker.state is State.HALF_OPEN
+        assert bench.breaker.state is CircuitState.HALF_OPEN
         await bench.through()
         await bench.through()
 
     asyncio.run(main())
-    assert bench.breaker.state is State.CLOSED
+    assert bench.breaker.state is CircuitState.CLOSED
 
 
 @pytest.mark.parametrize("success_threshold", [1, 2])
@@ -133,7 +133,7 @@ def test_of_fifty_callers_on_a_half_open_breaker_exactly_one_goes_through(succes
     asyncio.run(main())
     assert (len(through), len(refused)) == (1, 49)
     assert all(refusal.probing for refusal in refused)
-    assert bench.breaker.state is (State.CLOSED if success_threshold == 1 else State.HALF_OPEN)
+    assert bench.breaker.state is (CircuitState.CLOSED if success_threshold == 1 else CircuitState.HALF_OPEN)
 
 
 @pytest.mark.parametrize("error", [KeyError("x"), AssertionError("criterion"), TimeoutError()])
@@ -150,7 +150,7 @@ def test_an_error_that_is_not_the_circuits_counts_as_neither(error: Exception) -
         bench.clock.time += 30
         with pytest.raises(type(error)):
             await bench.through(error)
-        assert (bench.breaker.state, bench.breaker.rests_for()) == (State.HALF_OPEN, 0)
+        assert (bench.breaker.state, bench.breaker.rests_for()) == (CircuitState.HALF_OPEN, 0)
 
     asyncio.run(main())
 
@@ -175,7 +175,7 @@ def test_cancellation_passes_untouched_and_frees_the_probe() -> None:
         probe.cancel("enough")
         with pytest.raises(asyncio.CancelledError, match="enough"):
             await probe
-        assert bench.breaker.state is State.HALF_OPEN
+        assert bench.breaker.state is CircuitState.HALF_OPEN
         await bench.through()
 
     asyncio.run(main())
@@ -290,7 +290,7 @@ def test_all_who_wait_get_through_one_after_the_other_and_then_together() -> Non
     async def call() -> None:
         nonlocal running, most
         running += 1
-        if bench.breaker.state is not State.CLOSED:
+        if bench.breaker.state is not CircuitState.CLOSED:
             most = max(most, running)
         await bench.clock.sleep(0.25)
         running -= 1
@@ -301,7 +301,7 @@ def test_all_who_wait_get_through_one_after_the_other_and_then_together() -> Non
         await asyncio.gather(*(waiting() for _ in range(20)))
 
     asyncio.run(main())
-    assert (most, bench.breaker.state) == (1, State.CLOSED)
+    assert (most, bench.breaker.state) == (1, CircuitState.CLOSED)
 
 
 def test_it_does_not_wait_for_a_probe_beyond_the_deadline() -> None:

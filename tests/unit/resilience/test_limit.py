@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.resilience.limit import OPERATIONS, TOOL_TIMEOUTS, LimitExceeded, limit, limit_for, seconds_for
-from harness.resilience.verdict import Category, classify
+from harness.resilience.verdict import CallErrorCategory, classify
 from tests.unit.resilience.virtual import Scripted, now, play
 
 
@@ -21,7 +21,7 @@ def test_timeout_en_tool_execution() -> None:
         with pytest.raises(TimeoutError, match="tool-execution took longer than 120 s") as caught:
             await limit_for("tool-execution")(call)()
         verdict = classify(caught.value)
-        assert (verdict.category, verdict.retryable) == (Category.TIMEOUT, True)
+        assert (verdict.category, verdict.retryable) == (CallErrorCategory.TIMEOUT, True)
         return now()
 
     call = Scripted([1000.0])

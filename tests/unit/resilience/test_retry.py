@@ -15,8 +15,8 @@ from tenacity import TryAgain
 from harness.resilience import Backoff, Deadline
 from harness.resilience.breaker import Policy
 from harness.resilience.events import GaveUp, Recovered, Retrying
-from harness.resilience.retry import BACKOFF, SCHEDULES, Delays, Table, retry, schedule
-from harness.resilience.verdict import Category, Verdict
+from harness.resilience.retry import BACKOFF, SCHEDULES, Delays, DelayTable, retry, schedule
+from harness.resilience.verdict import CallErrorCategory, RetryVerdict
 from tests.unit.resilience.virtual import LoopClock, Scripted, Story, now, play
 
 REFUSED = ConnectionRefusedError(111, "Connection refused")
@@ -145,7 +145,7 @@ def test_a_server_that_asks_for_too_much_is_not_waited_for_and_that_is_said() ->
 
 def test_the_cap_shortens_the_schedule_and_not_what_the_server_suggests() -> None:
     call = Scripted([REFUSED, Limited("20"), REFUSED, "answer"])
-    assert play(retrying(Table((10.0,), 5), cap=3)(call)()) == "answer"
+    assert play(retrying(DelayTable((10.0,), 5), cap=3)(call)()) == "answer"
     assert call.at == [0, 3, 23, 26]
 
 
@@ -185,7 +185,7 @@ def test_what_is_no_exception_passes_untouched(error: BaseException, before: int
     async def main() -> BaseException:
         # Driven by hand: a task would hand KeyboardInterrupt and SystemExit on to the loop.
         try:
-            await retrying(Table((0.0,), 3), emit=story)(call)()
+            await retrying(DelayTable((0.0,), 3), emit=story)(call)()
         except BaseException as passed:
             return passed
         raise AssertionError("it was swallowed")
@@ -196,7 +196,7 @@ def test_what_is_no_exception_passes_untouched(error: BaseException, before: int
 
 def test_a_cancellation_ends_the_wait_at_once() -> None:
     async def main() -> None:
-        task = asyncio.create_task(retrying(Table((1000.0,), 3), emit=story)(call)())
+        task = asyncio.create_task(retrying(DelayTable((1000.0,), 3), emit=story)(call)())
         await asyncio.sleep(10)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -263,5 +263,5 @@ def test_delays_that_are_fewer_than_said_end_it() -> None:
 
 def test_a_classifier_of_ones_own() -> None:
     call = Scripted([KeyError("late"), "answer"])
-    own = lambda error: Verdict(Category.VALIDATION, retryable=True, message=str(error))  # noqa: E731
+    own = lambda error: RetryVerdict(CallErrorCategory.VALIDATION, retryable=True, message=str(error))  # noqa: E731
     assert play(retrying(classify=own)(call)()) == "answer"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.resilience import Backoff
-from harness.resilience.retry import JITTER, SCHEDULES, Delays, Table, schedule
+from harness.resilience.retry import JITTER, SCHEDULES, Delays, DelayTable, schedule
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_an_unknown_name_is_refused_and_the_known_ones_are_named() -> None:
 )
 def test_what_makes_no_series_is_refused(values: tuple[float, ...], retries: int, jitter: float, said: str) -> None:
     with pytest.raises(ValueError, match=said):
-        Table(values, retries, jitter)
+        DelayTable(values, retries, jitter)
 
 
 def test_jitter_is_twenty_percent_either_way_and_clamped_to_the_cap_again() -> None:

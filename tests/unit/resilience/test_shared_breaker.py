@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.resilience.breaker import BreakerSettings, CircuitOpen, State
+from harness.resilience.breaker import BreakerSettings, CircuitOpen, CircuitState
 from harness.resilience.circuit_store import CircuitStore
 from harness.resilience.circuits import SharedBreaker
 from harness.resilience.events import ResilienceEvent
@@ -37,7 +37,7 @@ class Party:
 
         return SharedBreaker(NAME, self.settings, self.clock, emit, self.stores[-1])
 
-    def states(self) -> list[State]:
+    def states(self) -> list[CircuitState]:
         return [member.state for member in self.members]
 
 
@@ -68,11 +68,11 @@ def test_who_makes_a_transition_says_it_and_nobody_else(party: Party) -> None:
     one, two = party.members
     fail(one, 5)
     party.clock.time += 30
-    assert party.states() == [State.HALF_OPEN] * 2
+    assert party.states() == [CircuitState.HALF_OPEN] * 2
     two.admit().succeeded()
     one.admit().succeeded()
     party.clock.time += 1
-    assert party.states() == [State.CLOSED] * 2
+    assert party.states() == [CircuitState.CLOSED] * 2
     assert party.events == [(0, "consecutive_failures_5"), (1, "reset_timeout_elapsed"), (0, "request_success")]
     assert [t.reason for t in two.history] == ["consecutive_failures_5", "reset_timeout_elapsed", "request_success"]
 
@@ -90,7 +90,7 @@ def test_a_success_of_one_ends_the_row_of_all(party: Party) -> None:
     party.clock.time += 1
     two.admit().succeeded()
     fail(one, 4)
-    assert one.state is State.CLOSED
+    assert one.state is CircuitState.CLOSED
 
 
 def test_only_one_of_them_probes(party: Party) -> None:
@@ -122,7 +122,7 @@ def test_a_probe_of_one_that_lost_its_place_counts_no_more(party: Party) -> None
     assert [t.reason for t in one.history][-1] == "reset_timeout_elapsed"
     two.admit().succeeded()
     party.clock.time += 1
-    assert party.states() == [State.CLOSED] * 2
+    assert party.states() == [CircuitState.CLOSED] * 2
 
 
 def test_calls_that_began_before_another_opened_it_are_dropped(party: Party) -> None:
@@ -134,7 +134,7 @@ def test_calls_that_began_before_another_opened_it_are_dropped(party: Party) -> 
     for ticket in tickets[10:]:
         ticket.succeeded()
     party.clock.time += 1
-    assert (two.failures, two.state, len(party.events)) == (5, State.OPEN, 1)
+    assert (two.failures, two.state, len(party.events)) == (5, CircuitState.OPEN, 1)
 
 
 def test_a_reset_is_for_all(party: Party) -> None:
@@ -153,7 +153,7 @@ def test_a_later_process_finds_it_as_it_was(party: Party) -> None:
     assert party.join().rests_for() == pytest.approx(20)
     party.clock.time += 3600
     later = party.join()
-    assert later.state is State.HALF_OPEN
+    assert later.state is CircuitState.HALF_OPEN
     fail(later)
     assert party.events[1:] == [(3, "reset_timeout_elapsed"), (3, "consecutive_failures_6")]
 
@@ -161,10 +161,10 @@ def test_a_later_process_finds_it_as_it_was(party: Party) -> None:
 def test_failures_that_did_not_open_it_are_forgotten_after_five_minutes(party: Party) -> None:
     fail(party.members[0], 4)
     party.clock.time += 300
-    assert (party.join().state, party.join().failures) == (State.CLOSED, 0)
+    assert (party.join().state, party.join().failures) == (CircuitState.CLOSED, 0)
     soon = party.join()
     fail(soon)
-    assert soon.state is State.OPEN, "not yet"
+    assert soon.state is CircuitState.OPEN, "not yet"
     party.clock.time += 30
     soon.admit().succeeded()
     soon.admit().succeeded()
@@ -172,7 +172,7 @@ def test_failures_that_did_not_open_it_are_forgotten_after_five_minutes(party: P
     party.clock.time += 301
     later = party.join()
     fail(later)
-    assert (later.state, later.failures) == (State.CLOSED, 1)
+    assert (later.state, later.failures) == (CircuitState.CLOSED, 1)
 
 
 def test_ones_own_failures_are_not_forgotten(party: Party) -> None:
@@ -180,7 +180,7 @@ def test_ones_own_failures_are_not_forgotten(party: Party) -> None:
     for _ in range(5):
         party.clock.time += 1000
         fail(one)
-    assert one.state is State.OPEN
+    assert one.state is CircuitState.OPEN
 
 
 def test_calls_that_worked_count_for_the_volume_of_who_made_them(tmp_path: Path) -> None:
@@ -191,15 +191,15 @@ def test_calls_that_worked_count_for_the_volume_of_who_made_them(tmp_path: Path)
     fail(two, 1)
     party.clock.time += 1
     fail(one, 3)
-    assert one.state is State.CLOSED
+    assert one.state is CircuitState.CLOSED
     fail(one, 1)
-    assert one.state is State.OPEN
+    assert one.state is CircuitState.OPEN
     for store in party.stores:
         store.close()
 
 
 def test_a_listener_may_ask_about_circuits_and_use_them(party: Party) -> None:
-    seen: list[State] = []
+    seen: list[CircuitState] = []
     store = party.stores[0]
 
     def listen(event: ResilienceEvent) -> None:
@@ -209,8 +209,8 @@ def test_a_listener_may_ask_about_circuits_and_use_them(party: Party) -> None:
 
     mine = SharedBreaker(NAME, party.settings, party.clock, listen, store)
     fail(mine, 5)
-    assert seen == [State.OPEN, State.CLOSED]
-    assert (mine.state, store.usable) == (State.CLOSED, True)
+    assert seen == [CircuitState.OPEN, CircuitState.CLOSED]
+    assert (mine.state, store.usable) == (CircuitState.CLOSED, True)
 
 
 def test_what_was_not_kept_is_not_taken_back(party: Party) -> None:
@@ -223,7 +223,7 @@ def test_what_was_not_kept_is_not_taken_back(party: Party) -> None:
     for _ in range(4):
         one.admit().failed("x" * 100_000)
         party.clock.time += 1
-    assert one.state is State.OPEN
+    assert one.state is CircuitState.OPEN
     assert store.away_for() > 0
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.resilience.events import CircuitChanged, GaveUp, Recovered, ResilienceEvent, Retrying
-from harness.resilience.thresholds import THRESHOLDS, Threshold, ThresholdCrossed, Thresholds, Window, metric_of
+from harness.resilience.thresholds import THRESHOLDS, SlidingWindow, Threshold, ThresholdCrossed, Thresholds, metric_of
 from tests.unit.fakes import FakeClock
 
 LOST = GaveUp("click", "the page crashed", False, "session")
@@ -89,7 +89,7 @@ def test_the_error_rate_needs_some_attempts() -> None:
 @given(st.lists(st.tuples(st.floats(0, 40), st.integers(0, 5)), max_size=40), st.floats(1, 60))
 def test_a_window_counts_exactly_what_is_young_enough(additions: list[tuple[float, int]], seconds: float) -> None:
     clock = FakeClock()
-    window = Window(seconds, clock.now)
+    window = SlidingWindow(seconds, clock.now)
     added: list[tuple[float, int]] = []
     for wait, number in additions:
         clock.time += wait

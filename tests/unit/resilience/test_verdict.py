@@ -25,7 +25,7 @@ from harness.resilience.breaker import CircuitOpen
 from harness.resilience.escalate import StillRunning
 from harness.resilience.limit import LimitExceeded
 from harness.resilience.retry import BACKOFF, retry
-from harness.resilience.verdict import KINDS, Category, Verdict, classifier, classify, described
+from harness.resilience.verdict import KINDS, CallErrorCategory, RetryVerdict, classifier, classify, described
 from tests.unit.fakes import START, FakeClock
 from tests.unit.resilience.virtual import LoopClock, Scripted, play
 
@@ -39,7 +39,7 @@ class Answered(Exception):
 
 
 def test_the_categories_of_specs_004() -> None:
-    assert {str(category) for category in Category} - {"unknown"} == {
+    assert {str(category) for category in CallErrorCategory} - {"unknown"} == {
         *("rate_limit", "timeout", "network", "unavailable", "auth", "invalid", "not_found", "overflow"),
         *("tool_error", "agent_crash", "validation"),
     }
@@ -177,7 +177,7 @@ def test_oauth_errors_are_not_retried(code: str) -> None:
 
 def test_an_error_may_bring_its_own_verdict() -> None:
     class Busy(Exception):
-        verdict = Verdict(Category.UNAVAILABLE, retryable=True, message="busy", suggested_delay=3.0)
+        verdict = RetryVerdict(CallErrorCategory.UNAVAILABLE, retryable=True, message="busy", suggested_delay=3.0)
 
     assert classify(Busy()) is Busy.verdict
 
@@ -195,13 +195,13 @@ def test_an_error_raised_while_handling_another_is_not_that_other() -> None:
             raise ConnectionResetError
         except ConnectionResetError:
             1 / 0  # noqa: B018
-    assert classify(caught.value).category is Category.UNKNOWN
+    assert classify(caught.value).category is CallErrorCategory.UNKNOWN
 
 
 def test_causes_that_go_in_a_circle_end() -> None:
     error = RuntimeError("round")
     error.__cause__ = error
-    assert classify(error).category is Category.UNKNOWN
+    assert classify(error).category is CallErrorCategory.UNKNOWN
 
 
 def test_of_errors_in_a_group_the_least_hopeful_holds() -> None:
@@ -281,7 +281,7 @@ def test_a_real_server_that_does_not_answer_httpx() -> None:
 def test_a_real_process_that_fails() -> None:
     with pytest.raises(subprocess.CalledProcessError) as caught:
         subprocess.run([sys.executable, "-c", "raise SystemExit(3)"], check=True)
-    assert classify(caught.value).category is Category.TOOL_ERROR
+    assert classify(caught.value).category is CallErrorCategory.TOOL_ERROR
 
 
 def _raised_from(cause: BaseException) -> BaseException:
@@ -293,7 +293,7 @@ def _raised_from(cause: BaseException) -> BaseException:
 @given(st.recursive(st.sampled_from([error for error, *_ in ERRORS]), lambda inner: inner.map(_raised_from)))
 def test_every_error_gets_a_verdict_in_one_line(error: BaseException) -> None:
     verdict = classify(error)
-    assert verdict.category in set(Category)
+    assert verdict.category in set(CallErrorCategory)
     assert len(verdict.message.splitlines()) == 1
 
 
@@ -304,4 +304,4 @@ def test_a_description_is_short() -> None:
 
 
 def test_a_number_without_headers_is_no_http_status() -> None:
-    assert classify(SystemExit(404)).category is Category.UNKNOWN
+    assert classify(SystemExit(404)).category is CallErrorCategory.UNKNOWN

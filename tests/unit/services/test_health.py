@@ -9,21 +9,21 @@ import pytest
 from pytest_httpserver import HTTPServer
 from werkzeug import Request, Response
 
-from harness.environment.health import Answer, Endpoint, Health, client, probe
+from harness.environment.health import Health, HealthAnswer, HealthEndpoint, client, probe
 from tests.unit.services.conftest import settings
 
 
-def ask(endpoint: Endpoint) -> Answer:
-    async def main() -> Answer:
+def ask(endpoint: HealthEndpoint) -> HealthAnswer:
+    async def main() -> HealthAnswer:
         async with client() as http:
             return await probe(http, endpoint)
 
     return asyncio.run(main())
 
 
-def endpoint(port: int, **more: Any) -> Endpoint:
+def endpoint(port: int, **more: Any) -> HealthEndpoint:
     chosen = settings(port, **{"health": "http://SHOP.local/health?deep=1", **more})
-    return Endpoint.of("site", chosen, {"shop.local": port})
+    return HealthEndpoint.of("site", chosen, {"shop.local": port})
 
 
 def test_the_host_header_stays_and_the_port_is_mapped(httpserver: HTTPServer) -> None:
@@ -34,7 +34,7 @@ def test_the_host_header_stays_and_the_port_is_mapped(httpserver: HTTPServer) ->
         return Response('{"service": "site", "version": 2, "more": 1}')
 
     httpserver.expect_request("/health").respond_with_handler(answer)
-    assert ask(endpoint(httpserver.port)) == Answer(Health.HEALTHY)
+    assert ask(endpoint(httpserver.port)) == HealthAnswer(Health.HEALTHY)
     assert seen == [("SHOP.local", "/health?deep=1")]
 
 
@@ -62,7 +62,7 @@ def test_without_an_identity_any_200_will_do(httpserver: HTTPServer) -> None:
 
 def test_a_redirect_is_not_followed(httpserver: HTTPServer) -> None:
     httpserver.expect_request("/health").respond_with_data("", 302, {"Location": "/elsewhere"})
-    assert ask(endpoint(httpserver.port)) == Answer(Health.OTHER, "it answers 302")
+    assert ask(endpoint(httpserver.port)) == HealthAnswer(Health.OTHER, "it answers 302")
 
 
 def test_nothing_listens(port: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.environment.ownership import WAYS, State, Status
+from harness.environment.ownership import WAYS, ServicePhase, ServiceState
 from harness.environment.services import Services
 from harness.recovery.failure import Failed
 from harness.resilience.events import InvariantBroken, ResilienceEvent, ServiceChanged
@@ -21,11 +21,11 @@ from tests.unit.services.conftest import PROGRAM, comes, eventually, listens, pl
 Make = Callable[..., Services]
 
 
-@pytest.mark.parametrize(("before", "after"), [*product(State, State)])
-def test_every_pair_of_states(before: State, after: State) -> None:
+@pytest.mark.parametrize(("before", "after"), [*product(ServiceState, ServiceState)])
+def test_every_pair_of_states(before: ServiceState, after: ServiceState) -> None:
     events: list[ResilienceEvent] = []
     clock = FakeClock()
-    status = Status("site", clock, events.append, state=before)
+    status = ServicePhase("site", clock, events.append, state=before)
     clock.time += 5
     status.become(after, "because")
     assert status.state is after
@@ -39,13 +39,13 @@ def test_every_pair_of_states(before: State, after: State) -> None:
     else:
         broken = {"service": "site", "before": before, "after": after, "reason": "because"}
         assert events == [InvariantBroken("service: no way from one state to the other", broken), changed]
-    assert status.restarts == (before is State.RESTARTING and after is State.UP)
+    assert status.restarts == (before is ServiceState.RESTARTING and after is ServiceState.UP)
 
 
 def test_each_state_can_be_left_and_reached() -> None:
-    assert set(WAYS) == set(State)
+    assert set(WAYS) == set(ServiceState)
     assert all(WAYS.values())
-    assert {state for ways in WAYS.values() for state in ways} == set(State)
+    assert {state for ways in WAYS.values() for state in ways} == set(ServiceState)
 
 
 def told(events: list[ResilienceEvent]) -> list[tuple[str, str]]:

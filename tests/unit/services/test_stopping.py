@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.environment.health import Answer, Endpoint, Health, client, probe
+from harness.environment.health import Health, HealthAnswer, HealthEndpoint, client, probe
 from harness.environment.services import Services
 from harness.recovery.failure import Failed
 from tests.unit.services.conftest import eventually, programs, settings
@@ -49,14 +49,14 @@ def test_an_answer_that_is_nested_without_end_is_a_strangers() -> None:
         await writer.drain()
         writer.close()
 
-    async def main() -> Answer:
+    async def main() -> HealthAnswer:
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
-        endpoint = Endpoint.of("site", settings(port), {"shop.local": port})
+        endpoint = HealthEndpoint.of("site", settings(port), {"shop.local": port})
         async with server, client() as http:
             return await probe(http, endpoint, 10)
 
-    assert asyncio.run(main()) == Answer(Health.OTHER, "its health answer is not JSON")
+    assert asyncio.run(main()) == HealthAnswer(Health.OTHER, "its health answer is not JSON")
 
 
 @pytest.mark.parametrize("abort", [True, False])
@@ -105,9 +105,9 @@ def test_what_does_not_speak_http_is_a_strangers_at_once() -> None:
         await writer.drain()
         writer.close()
 
-    async def main() -> Answer:
+    async def main() -> HealthAnswer:
         async with await asyncio.start_server(greet, "127.0.0.1", 0) as server, client() as http:
             port = server.sockets[0].getsockname()[1]
-            return await probe(http, Endpoint.of("site", settings(port), {"shop.local": port}), 10)
+            return await probe(http, HealthEndpoint.of("site", settings(port), {"shop.local": port}), 10)
 
     assert asyncio.run(main()).health is Health.OTHER

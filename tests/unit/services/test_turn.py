@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from harness.environment import service as turn
-from harness.environment.ownership import Ownership, State
-from harness.environment.service import Diagnosis, Turn
+from harness.environment.ownership import Ownership, ServiceState
+from harness.environment.service import Diagnosis, StartAttempt
 from harness.environment.services import Services
 from harness.recovery.failure import Failed
 from harness.resilience import SystemClock
@@ -85,17 +85,17 @@ def test_who_was_outrun_at_the_port_tells_nothing_of_what_answers(
             await starting
         assert not file.exists()
         others = Ownership(file)
-        others.tell({"state": State.UP, "since": "", "restarts": 0}, None, {}, None)
+        others.tell({"state": ServiceState.UP, "since": "", "restarts": 0}, None, {}, None)
         await services.stop()
         assert file.exists(), "what another says is not withdrawn"
 
     asyncio.run(main())
 
 
-def new_turn(folder: Path) -> tuple[Turn, Ownership]:
+def new_turn(folder: Path) -> tuple[StartAttempt, Ownership]:
     ownership = Ownership(folder / "site.owner.json")
     diagnosis = Diagnosis("site", {"shop.local": 1}, 1, folder / "site.log")
-    return Turn(ownership.elsewhere, folder / "site.lock", diagnosis, SystemClock()), ownership
+    return StartAttempt(ownership.elsewhere, folder / "site.lock", diagnosis, SystemClock()), ownership
 
 
 async def never() -> None:
@@ -111,7 +111,7 @@ def test_who_comes_second_sees_what_the_first_has_told(tmp_path: Path) -> None:
     begun = list[str]()
 
     async def begin() -> None:
-        said.tell({"state": State.BOOTING, "since": "", "restarts": 0}, None, {}, None)
+        said.tell({"state": ServiceState.BOOTING, "since": "", "restarts": 0}, None, {}, None)
         begun.append("first")
 
     async def main() -> None:

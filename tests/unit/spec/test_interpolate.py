@@ -8,7 +8,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from harness.recovery.failure import Failed
-from harness.spec.references import BadReferenceError, MissingMemory, Scope, interpolate_step, resolve
+from harness.spec.references import BadReferenceError, MissingMemory, ReferenceScope, interpolate_step, resolve
 from harness.spec.steps import Step
 
 STEP: TypeAdapter[Step] = TypeAdapter(Step)
@@ -59,11 +59,11 @@ def test_memory_that_the_step_cannot_use() -> None:
 
 
 def test_the_plan_leaves_memory_for_later() -> None:
-    scope = Scope(inputs={"x": "${memory.n}"}, persona={}, environ={})
+    scope = ReferenceScope(inputs={"x": "${memory.n}"}, persona={}, environ={})
     made = interpolate_step(step(act="type", selector="#${memory.n}", value="${inputs.x}"), scope)
     assert resolve(made, lambda: MEMORY) == step(act="type", selector="#3", value="${memory.n}")
 
 
 def test_an_input_that_the_step_cannot_use() -> None:
     with pytest.raises(BadReferenceError, match="cannot be used"):
-        interpolate_step(step(act="press", value="${inputs.x}"), Scope(inputs={"x": {"a": 1}}))
+        interpolate_step(step(act="press", value="${inputs.x}"), ReferenceScope(inputs={"x": {"a": 1}}))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.criteria import parse
 from harness.criteria.syntax import Compare, ListOf, Literal, ObjectOf, Read, Value
-from harness.spec.references import Scope, interpolate, interpolate_criterion
+from harness.spec.references import ReferenceScope, interpolate, interpolate_criterion
 
 PIECES = ["$", "{", "}", "${", "$${", "${memory.k}", "${inputs.y}", "${env:PW}", "${$}", "memory.k}", "'", '"', "\\"]
 PIECES += [
@@ -30,11 +30,11 @@ PIECES += [
     "\\n",
 ]
 hostile = st.one_of(st.text(max_size=12), st.lists(st.sampled_from(PIECES), max_size=6).map("".join))
-LATE = Scope(memory={"k": "LATE", "": "LATE", "y": "LATE"})
+LATE = ReferenceScope(memory={"k": "LATE", "": "LATE", "y": "LATE"})
 
 
-def early(**inputs: Any) -> Scope:
-    return Scope(inputs=inputs, persona={}, environ={"PW": "s3cret"})
+def early(**inputs: Any) -> ReferenceScope:
+    return ReferenceScope(inputs=inputs, persona={}, environ={"PW": "s3cret"})
 
 
 def right_side(criterion: str) -> Value:
@@ -45,7 +45,7 @@ def right_side(criterion: str) -> Value:
     return tree.right
 
 
-def rounds(criterion: str, scope: Scope) -> list[str]:
+def rounds(criterion: str, scope: ReferenceScope) -> list[str]:
     """At once, and as a task does it: inputs when the plan is made, memory when the step runs."""
     planned = interpolate_criterion(criterion, scope, last=False)
     assert parse(planned)
@@ -131,5 +131,5 @@ def test_a_text_is_filled_in_once(first: str, second: str) -> None:
 )
 def test_a_long_unfinished_text_takes_no_long_time(criterion: str) -> None:
     started = time.process_time()
-    assert interpolate_criterion(criterion + "${memory.k}", Scope(inputs={"x": "v"}), last=False)
+    assert interpolate_criterion(criterion + "${memory.k}", ReferenceScope(inputs={"x": "v"}), last=False)
     assert time.process_time() - started < 2

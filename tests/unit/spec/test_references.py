@@ -13,7 +13,7 @@ from harness.criteria.syntax import Compare, Literal
 from harness.spec.references import (
     BadReferenceError,
     MissingMemory,
-    Scope,
+    ReferenceScope,
     fill,
     interpolate,
     interpolate_criterion,
@@ -21,7 +21,7 @@ from harness.spec.references import (
 )
 
 INPUTS = {"sku": "WM-1", "max": 30, "deep": {"list": [1, {"x": None}]}, "a.b": "exact", "who": 'O\'Neil \\ "x"'}
-SCOPE = Scope(inputs=INPUTS, persona={"name": "Alex", "vip": True}, environ={"PW": "s3cret"})
+SCOPE = ReferenceScope(inputs=INPUTS, persona={"name": "Alex", "vip": True}, environ={"PW": "s3cret"})
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_is_not_there(text: str, words: str) -> None:
 
 def test_memory_that_nobody_wrote() -> None:
     with pytest.raises(MissingMemory) as caught:
-        interpolate("${memory.orders.last.id}", Scope(memory={"orders": {}}))
+        interpolate("${memory.orders.last.id}", ReferenceScope(memory={"orders": {}}))
     assert caught.value.key == "orders.last.id"
 
 
@@ -99,7 +99,7 @@ def test_criteria(text: str, filled: str) -> None:
 
 @given(st.text(max_size=20), st.sampled_from(["'${inputs.x}'", '"${inputs.x}"', "${inputs.x}"]))
 def test_no_value_breaks_out_of_its_literal(value: str, written: str) -> None:
-    tree = parse(interpolate_criterion(f"mem('k') == {written}", Scope(inputs={"x": value}))).tree
+    tree = parse(interpolate_criterion(f"mem('k') == {written}", ReferenceScope(inputs={"x": value}))).tree
     assert isinstance(tree, Compare)
     assert isinstance(tree.right, Literal)
     assert tree.right.value == value
@@ -107,7 +107,7 @@ def test_no_value_breaks_out_of_its_literal(value: str, written: str) -> None:
 
 @given(st.text(alphabet="${}memory.xinputs: ", max_size=30))
 def test_what_comes_out_of_a_value_is_never_interpolated(value: str) -> None:
-    early, late = Scope(inputs={"x": value}), Scope(memory={"x": "SECRET", "": "SECRET"})
+    early, late = ReferenceScope(inputs={"x": value}), ReferenceScope(memory={"x": "SECRET", "": "SECRET"})
     for text in ("${inputs.x}", "<${inputs.x}>"):
         first = fill(text, early, last=False)
         assert fill(first, late, last=True) == text.replace("${inputs.x}", value)

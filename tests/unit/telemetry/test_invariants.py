@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.pytest_plugin.telemetry import shown
-from harness.reporting.telemetry.metrics import Tally
+from harness.reporting.telemetry.metrics import MetricsSink
 from harness.reporting.telemetry.stream import in_task, of_all_tasks
 from harness.resilience.connection import Invariants
 from harness.resilience.events import CircuitChanged, InvariantBroken, ResilienceEvent
@@ -30,7 +30,7 @@ def test_what_is_of_all_tasks_wakes_who_waits_and_is_not_stamped() -> None:
 
 
 def test_a_summary_names_each_once() -> None:
-    tally = Tally()
+    tally = MetricsSink()
     line = "inconsistent: `demo` answers, but nobody is monitoring it any more (of=demo, polling=stopped)"
     tally(record(BROKEN))
     assert tally.lines() == [line]

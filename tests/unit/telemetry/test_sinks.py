@@ -23,7 +23,7 @@ from harness.model.settings import LogProfile
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.exporters import Spans, exposition
 from harness.reporting.telemetry.log import KEPT, LOGGER, EventLog, LogSink, Tail, begin, events_of, level_name
-from harness.reporting.telemetry.metrics import ResilienceMetrics, Tally
+from harness.reporting.telemetry.metrics import MetricsSink, ResilienceMetrics
 from harness.reporting.telemetry.record import EVENTS, StepDone, TaskDone, TelemetryEvent, describe, read
 from harness.resilience.events import (
     CircuitChanged,
@@ -313,7 +313,7 @@ def test_spans() -> None:
 
 def test_the_figures_of_a_run() -> None:
     crossed: list[ThresholdCrossed] = []
-    tally = Tally(crossed.append)
+    tally = MetricsSink(crossed.append)
     events = [
         RETRY,
         Recovered("open", 2.0, 2),
@@ -339,7 +339,7 @@ def test_the_figures_of_a_run() -> None:
 
 
 def test_waiting_for_a_circuit_is_no_retry() -> None:
-    tally = Tally()
+    tally = MetricsSink()
     for _ in range(30):
         tally(record(Waiting("open", 30.0, "circuit c is open"), task_id="T-1", step=0))
     tally(record(GaveUp("open", "nothing was sent", False, "unavailable"), task_id="T-1", step=0))
@@ -348,17 +348,17 @@ def test_waiting_for_a_circuit_is_no_retry() -> None:
 
 
 def test_what_was_ordered_alarms_nobody() -> None:
-    tally = Tally()
+    tally = MetricsSink()
     for _ in range(30):
         tally(record(GaveUp("click", "crashed", False, "session"), task_id="T-1", step=0, faulted=True))
     tally(record(TaskDone("failed", 9, 5, 20, 20), faulted=True))
     tally(record(TaskDone("failed", 9, 5, 20, 20, expected=True)))
     assert {each.level for each in tally.readings} == {"ok"}
-    assert Tally().lines() == []
+    assert MetricsSink().lines() == []
 
 
 def test_the_text_of_prometheus() -> None:
-    tally = Tally()
+    tally = MetricsSink()
     tally(record(RETRY, task_id="T-1", step=0))
     tally(record(Recovered("open", 2.0, 2), task_id="T-1", step=0))
     tally(record(TaskDone("completed", 9, 5, 20, 1, retries=1, successful_retries=1), task_id="T-1"))

@@ -10,7 +10,7 @@ from harness.engine.agent import INVALID_IN_A_ROW
 from harness.model.events import AttemptEnded, Event, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan
 from harness.model.record import StepRecord, TaskResult, Warning_
-from harness.recovery import GiveUp, Remedy, Repair, Retry, Rewind, Rulebook, Skip, Substitute, Trust
+from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Rulebook, Skip, Substitute, Trust
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.record import StepDone, TaskDone
 from harness.reporting.telemetry.stream import PROPOSALS, Translator, origin
@@ -119,7 +119,7 @@ def test_other_remedies() -> None:
     differ = Failure("STATE_INCONSISTENT", "they differ")
     unmet = Failure("PRECONDITION_NOT_MET", "no cart")
     assert told(chosen(Trust("environment"), differ)) == [FellBack("step 0", "memory", "environment", "they differ")]
-    assert told(chosen(Repair(), unmet)) == [
+    assert told(chosen(RepairPrecondition(), unmet)) == [
         Retrying("step 0", 1, 1, 0.0, "no cart", "precondition_not_met", **origin(unmet))
     ]
     skipped = StepRecord(0, PLAN.steps[0], (sample.attempt(PLAN.steps[0], 0, 1, ABSENT),), skipped=True)

@@ -19,7 +19,7 @@ from harness.environment.channels import Channels
 from harness.environment.memory import MemoryStore
 from harness.environment.world import TaskWorld
 from harness.model.plan import Plan
-from harness.model.ports import Kept, World
+from harness.model.ports import World, WorldCheckpoint
 from harness.model.settings import ChannelSettings
 from harness.recovery.failure import Failed
 from tests.unit.world.conftest import EnvironmentServer
@@ -79,7 +79,7 @@ def play(channels: dict[str, ChannelSettings], act: Act, port: int = 0, **plan: 
         stage.store.close()
 
 
-async def saved(world: TaskWorld) -> Kept:
+async def saved(world: TaskWorld) -> WorldCheckpoint:
     return await world.save()
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.environment.memory import Entry, MemoryStore
+from harness.environment.memory import MemoryEntry, MemoryStore
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -24,8 +24,8 @@ JSON = st.recursive(
 )
 
 
-def entry(key: str, value: Any, source: str = "s") -> Entry:
-    return Entry(key, value, "2025-11-16T09:00:23Z", source)
+def entry(key: str, value: Any, source: str = "s") -> MemoryEntry:
+    return MemoryEntry(key, value, "2025-11-16T09:00:23Z", source)
 
 
 @given(JSON)
@@ -63,7 +63,7 @@ def test_numbers_that_json_does_not_know_become_null() -> None:
 
 def test_time_is_utc_in_seconds() -> None:
     moment = datetime(2025, 11, 16, 10, 0, 23, 999_999, timezone(timedelta(hours=1)))
-    assert Entry.at("k", 1, moment, "B1").as_json() == {
+    assert MemoryEntry.at("k", 1, moment, "B1").as_json() == {
         "key": "k",
         "value": 1,
         "ts": "2025-11-16T09:00:23Z",
@@ -92,7 +92,7 @@ def test_threads_may_write_at_once(tmp_path: Path) -> None:
 def test_replaced_entries_are_exactly_the_given_ones(saved: dict[str, Any], later: dict[str, Any]) -> None:
     store = MemoryStore()
     store.put("other", entry("k", 1))
-    expected = [Entry(key, value, "2025-11-16T09:00:23Z", "s", 0.5) for key, value in saved.items()]
+    expected = [MemoryEntry(key, value, "2025-11-16T09:00:23Z", "s", 0.5) for key, value in saved.items()]
     for key, value in later.items():
         store.put("w", entry(key, value, "later"))
     store.replace("w", expected)
@@ -107,7 +107,7 @@ def test_a_replacement_that_fails_changes_nothing() -> None:
     with pytest.raises(TypeError):
         store.replace("w", [entry("b", 2), entry("c", object())])
     with pytest.raises(sqlite3.IntegrityError):
-        store.replace("w", [entry("b", 2), Entry("c", 1, cast("str", None), "s")])
+        store.replace("w", [entry("b", 2), MemoryEntry("c", 1, cast("str", None), "s")])
     store.put("w", entry("d", 4))
     assert list(store.entries("w")) == ["a", "d"]
     store.close()
@@ -116,7 +116,7 @@ def test_a_replacement_that_fails_changes_nothing() -> None:
 WORKER = """
 import sys
 from pathlib import Path
-from harness.environment.memory import Entry, MemoryStore
+from harness.environment.memory import MemoryEntry as Entry, MemoryStore
 number = sys.argv[2]
 store = MemoryStore(Path(sys.argv[1]))
 own = lambda key, value: Entry(key, value, "2025-11-16T09:00:23Z", number)

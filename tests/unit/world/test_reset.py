@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.environment.channels import Channels
-from harness.environment.reset import Reset
+from harness.environment.reset import StateReset
 from harness.model.settings import ChannelSettings, WorldMark
 from harness.recovery.failure import Failed
 from tests.unit.world.conftest import EnvironmentServer
@@ -73,7 +73,7 @@ def run(project: Path, target: Any, channels: dict[str, ChannelSettings] | None 
     async def main() -> Channels:
         hosts = {"world.local": more.get("port", 1)}
         made = Channels(channels or {}, hosts=hosts, root=project, starts=project / "starts")
-        reset = Reset(target, more.get("timeout", 5), project)
+        reset = StateReset(target, more.get("timeout", 5), project)
         try:
             await reset.run(made, 3, hosts, "w1")
         finally:
