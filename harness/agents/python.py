@@ -122,7 +122,7 @@ SHORTEST_WAIT = 0.05
 _log = logging.getLogger(__name__)
 
 
-class PluggedAgent:
+class PythonAgent:
     """Foreign code behind the port: on a thread of its own, made at its first proposal, every call bounded."""
 
     def __init__(self, source: AgentSource) -> None:

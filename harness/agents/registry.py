@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
-from harness.agents.python import AgentSource, PluggedAgent
+from harness.agents.python import AgentSource, PythonAgent
 from harness.model.plan import Plan
 from harness.model.ports import Observe
 from harness.model.record import History
@@ -92,16 +92,16 @@ class TaskAgent:
         self._source = source
         self._breaker = breaker
         self._scripted = ScriptedAgent()
-        self._plugged: dict[tuple[str, str], PluggedAgent] = {}
+        self._python_agents: dict[tuple[str, str], PythonAgent] = {}
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
         """The next step; None when there is no more to do. Raises Failed, and what an agent raises."""
         if plan.agent is None:
             return await self._scripted.propose(plan, history, observe)
         place = plan.key, plan.agent
-        if place not in self._plugged:
-            self._plugged[place] = PluggedAgent(self._source(plan.agent))
-        agent, breaker = self._plugged[place], self._breaker(plan.agent)
+        if place not in self._python_agents:
+            self._python_agents[place] = PythonAgent(self._source(plan.agent))
+        agent, breaker = self._python_agents[place], self._breaker(plan.agent)
         if breaker is None:
             return await agent.propose(plan, history, observe)
         asked: Policy[Step | None] = guard(breaker, counts=_is_the_agents, describe=_said)
@@ -115,7 +115,7 @@ class TaskAgent:
 
     async def close(self) -> None:
         """After the run. Bounded; never raises."""
-        for agent in self._plugged.values():
+        for agent in self._python_agents.values():
             await agent.close()
 
 

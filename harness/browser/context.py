@@ -71,12 +71,12 @@ class BrowserPool(Protocol):
 class ContextHandle:
     """One context after the other. What belongs to the whole session goes on: console, HAR files, count of requests."""
 
-    def __init__(self, fleet: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
-        self._fleet = fleet
+    def __init__(self, pool: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
+        self._pool = pool
         self._clock = clock
         self._request = request
         self._console: list[ConsoleLine] = []
-        self.chapters: list[HarSegment] = []
+        self.segments: list[HarSegment] = []
         """Requests of each context, in order."""
         self.earlier: list[RawTrace] = []
         """Traces of the contexts that were replaced, in order."""
@@ -91,7 +91,7 @@ class ContextHandle:
         self.chromium = chromium
         self.tab = tab
         self._ended = False
-        self.chapters += [HarSegment(tab.har, tab.watch.exchanges)] if tab.har else []
+        self.segments += [HarSegment(tab.har, tab.watch.exchanges)] if tab.har else []
 
     @property
     def requests(self) -> int:
@@ -149,7 +149,7 @@ class ContextHandle:
             failure = await self._take(state, until)
         finally:
             if held:  # only now: a browser that nobody lives in may end
-                await self._fleet.release(chromium)
+                await self._pool.release(chromium)
         if failure is None:
             self.tab.passwords |= old.passwords
             if old.traced:
@@ -162,7 +162,7 @@ class ContextHandle:
         left = until.left(self._clock.now())
         try:
             async with asyncio.timeout(left):
-                tab, chromium = await self._fleet.open_tab(self._request, without_databases(state) if state else None)
+                tab, chromium = await self._pool.open_tab(self._request, without_databases(state) if state else None)
         except Failed as error:
             return error.failure
         except TimeoutError:
@@ -197,7 +197,7 @@ class ContextHandle:
         closed = await self._close(seconds)
         for raw in (*self.earlier, self.tab.raw):
             raw.discard()
-        await self._fleet.release(self.chromium)
+        await self._pool.release(self.chromium)
         return closed
 
     async def _close(self, seconds: float) -> bool:

@@ -174,41 +174,41 @@ class EvidenceCollector:
 
 
 async def take(
-    taking: EvidenceCollector,
+    collector: EvidenceCollector,
     capture: Capture,
-    chapters: Sequence[har.HarSegment] | None,
+    segments: Sequence[har.HarSegment] | None,
     close: Callable[[float], Awaitable[bool]],
 ) -> None:
     """All that `capture` wants, in the order that loses least. `chapters` is None when no requests are to be kept."""
     if capture.logs:
-        await take_trace(taking)
+        await take_trace(collector)
     else:
-        taking.skip(TRACE, capture.why)
-    await take_page(taking, capture)
-    if capture.logs and chapters is not None:
-        await take_har(taking, chapters, close)
+        collector.skip(TRACE, capture.why)
+    await take_page(collector, capture)
+    if capture.logs and segments is not None:
+        await take_har(collector, segments, close)
     else:
-        taking.skip(HAR, "recording is minimal" if capture.logs else capture.why)
-    seen = Item(CONSOLE, "taken", at=taking.scene.clock.wall())
-    taking.items.append(seen if capture.logs else Item(CONSOLE, "skipped", capture.why))
+        collector.skip(HAR, "recording is minimal" if capture.logs else capture.why)
+    seen = Item(CONSOLE, "taken", at=collector.scene.clock.wall())
+    collector.items.append(seen if capture.logs else Item(CONSOLE, "skipped", capture.why))
 
 
-async def take_trace(taking: EvidenceCollector) -> None:
+async def take_trace(collector: EvidenceCollector) -> None:
     """First of all: snapshots of a running trace would delay every other call on a hung page."""
-    tab = taking.tab
-    if not taking.traceable:
-        taking.skip(TRACE, "it is not recorded: `--task-tracing off`, or `--task-recording minimal`")
+    tab = collector.tab
+    if not collector.traceable:
+        collector.skip(TRACE, "it is not recorded: `--task-tracing off`, or `--task-recording minimal`")
         return
 
     async def make(path: Path) -> str:
-        for number, raw in enumerate(taking.earlier, 1):
+        for number, raw in enumerate(collector.earlier, 1):
             await asyncio.to_thread(raw.pack, path.with_name(f"trace-{number}.zip"))
-        lost = await taking.problem()
+        lost = await collector.problem()
         if not tab.traced:
             raise ValueError(f"without Playwright's own trace: {lost or 'it could not be started'}")
         try:
             async with asyncio.timeout(LOST_TRACE_SECONDS if lost else TRACE_SECONDS):
-                await _last_look(taking)
+                await _last_look(collector)
                 await tab.context.tracing.stop(path=path)
         except (PlaywrightError, TimeoutError):
             why = lost or "it did not end in time"
@@ -217,50 +217,52 @@ async def take_trace(taking: EvidenceCollector) -> None:
             return f"as far as it was written: {why}"
         return ""
 
-    await taking.file(TRACE, TRACE_SECONDS + PACK_SECONDS, make)
+    await collector.file(TRACE, TRACE_SECONDS + PACK_SECONDS, make)
     tab.traced = False
 
 
-async def _last_look(taking: EvidenceCollector) -> None:
+async def _last_look(collector: EvidenceCollector) -> None:
     """One act for the trace, so that it has a snapshot of the end also when it was started by the last failure."""
-    if await taking.problem():
+    if await collector.problem():
         return
     with contextlib.suppress(PlaywrightError, TimeoutError):
         async with asyncio.timeout(LOOK_SECONDS):
-            await taking.tab.page.evaluate("() => document.readyState")
+            await collector.tab.page.evaluate("() => document.readyState")
 
 
-async def take_page(taking: EvidenceCollector, capture: Capture) -> None:
+async def take_page(collector: EvidenceCollector, capture: Capture) -> None:
     """Screenshot and DOM, now; else those after the last good step."""
     wishes = (
-        (SCREENSHOT, capture.screenshot, "`capture_screenshot: false`", _picture(taking)),
-        (DOM, capture.dom, "`capture_dom: false`", _dom(taking)),
+        (SCREENSHOT, capture.screenshot, "`capture_screenshot: false`", _picture(collector)),
+        (DOM, capture.dom, "`capture_dom: false`", _dom(collector)),
     )
     for name, wanted, unwanted, make in wishes:
         if not wanted:
-            taking.skip(name, capture.why or unwanted)
-        elif problem := await taking.problem():
-            await taking.file(name, PACK_SECONDS, _kept(taking, name, problem))
-        elif not await taking.file(name, PAGE_SECONDS, make):
-            why = taking.items.pop().reason
-            await taking.file(name, PACK_SECONDS, _kept(taking, name, why))
-    taking.page = (await taking.problem() or await _state(taking)) if capture.dom else taking.items[-1].reason
+            collector.skip(name, capture.why or unwanted)
+        elif problem := await collector.problem():
+            await collector.file(name, PACK_SECONDS, _kept(collector, name, problem))
+        elif not await collector.file(name, PAGE_SECONDS, make):
+            why = collector.items.pop().reason
+            await collector.file(name, PACK_SECONDS, _kept(collector, name, why))
+    collector.page = (
+        (await collector.problem() or await _state(collector)) if capture.dom else collector.items[-1].reason
+    )
 
 
-async def _state(taking: EvidenceCollector) -> dict[str, Any] | str:
+async def _state(collector: EvidenceCollector) -> dict[str, Any] | str:
     """What criteria can be judged by once more; or why the page does not tell."""
     try:
-        async with asyncio.timeout(taking.deadline.clip(PAGE_SECONDS, taking.scene.clock.now())):
-            return await page_state(taking.tab.page)
+        async with asyncio.timeout(collector.deadline.clip(PAGE_SECONDS, collector.scene.clock.now())):
+            return await page_state(collector.tab.page)
     except TimeoutError:
         return "no answer in time"
     except (PlaywrightError, ValueError) as error:
         return (str(error).splitlines() or [type(error).__name__])[0]
 
 
-def _kept(taking: EvidenceCollector, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
+def _kept(collector: EvidenceCollector, name: str, problem: str) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
-        look = await taking.kept.give(name, path)
+        look = await collector.kept.give(name, path)
         if look is None:
             raise ValueError(problem)
         return f"{look}; now {problem}"
@@ -268,17 +270,17 @@ def _kept(taking: EvidenceCollector, name: str, problem: str) -> Callable[[Path]
     return make
 
 
-def _picture(taking: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
+def _picture(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
-        await taking.tab.picture(path, PAGE_SECONDS)
+        await collector.tab.picture(path, PAGE_SECONDS)
         return ""
 
     return make
 
 
-def _dom(taking: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
+def _dom(collector: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
     async def make(path: Path) -> str:
-        content = await taking.tab.page.content()
+        content = await collector.tab.page.content()
         await asyncio.to_thread(path.write_text, content, encoding="utf-8")
         return ""
 
@@ -286,21 +288,21 @@ def _dom(taking: EvidenceCollector) -> Callable[[Path], Awaitable[str]]:
 
 
 async def take_har(
-    taking: EvidenceCollector, chapters: Sequence[har.HarSegment], close: Callable[[float], Awaitable[bool]]
+    collector: EvidenceCollector, segments: Sequence[har.HarSegment], close: Callable[[float], Awaitable[bool]]
 ) -> None:
     """Last of all: the recording is written when the context closes.
 
     What was seen of the requests needs no answer of the browser: it is written also when the time for those is over.
     """
-    await close(taking.deadline.clip(CLOSE_SECONDS, taking.scene.clock.now()))
+    await close(collector.deadline.clip(CLOSE_SECONDS, collector.scene.clock.now()))
 
     def write(path: Path) -> str:
-        document = har.whole(chapters)
+        document = har.whole(segments)
         path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
         return str(document["log"].get("comment", ""))
 
     async def make(path: Path) -> str:
         return await asyncio.to_thread(write, path)
 
-    taking.deadline = Deadline.after(PACK_SECONDS, taking.scene.clock.now())
-    await taking.file(HAR, PACK_SECONDS, make)
+    collector.deadline = Deadline.after(PACK_SECONDS, collector.scene.clock.now())
+    await collector.file(HAR, PACK_SECONDS, make)

@@ -27,14 +27,14 @@ class HarSegment:
     seen: Newest[RequestRecord]
 
 
-def whole(chapters: Sequence[HarSegment]) -> dict[str, Any]:
+def whole(segments: Sequence[HarSegment]) -> dict[str, Any]:
     """One HAR of all contexts in their order; `log.comment` says what is only known from the watch, or left out."""
     logs, watched, dropped = [], 0, 0
-    for chapter in chapters:
-        written = load([chapter.path])
-        logs += written or [of_exchanges(chapter.seen)["log"]]
-        watched += 0 if written else len(chapter.seen)
-        dropped += 0 if written else chapter.seen.dropped
+    for segment in segments:
+        written = load([segment.path])
+        logs += written or [of_exchanges(segment.seen)["log"]]
+        watched += 0 if written else len(segment.seen)
+        dropped += 0 if written else segment.seen.dropped
     document = merged(logs)
     log, comments = document["log"], []
     if watched:

@@ -36,12 +36,12 @@ class PageRecovery:
 
     def __init__(
         self,
-        lease: ContextHandle,
+        handle: ContextHandle,
         clock: Clock,
         attempt: Callable[[float], ActContext],
         scene: Callable[[float], FailureContext],
     ) -> None:
-        self._lease = lease
+        self._handle = handle
         self._clock = clock
         self._attempt = attempt
         self._scene = scene
@@ -55,7 +55,7 @@ class PageRecovery:
 
     def passed(self, step: Step) -> None:
         """A step passed: where its page is, and whether there is now something in it that a new page would not have."""
-        tab = self._lease.tab
+        tab = self._handle.tab
         if tab.page.url.startswith("http"):
             self.url, self.addresses = tab.page.url, tab.watch.addresses(tab.page)
         opened = tab.watch.navigation
@@ -65,17 +65,17 @@ class PageRecovery:
 
     async def renew(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
         """A page to go on with after this failure; why there is none. `barred`: why it must not be asked for again."""
-        with self._lease.unnoted():
+        with self._handle.unnoted():
             return await self._renewed(failure, until, barred)
 
     async def _renewed(self, failure: Failure, until: Deadline, barred: str | None) -> Failure | None:
-        if failure.code == "PAGE_UNRESPONSIVE" and await self._lease.tab.freed(FREE_SECONDS):
+        if failure.code == "PAGE_UNRESPONSIVE" and await self._handle.tab.freed(FREE_SECONDS):
             return None
         if barred is not None:
             return Failure("OUTCOME_UNKNOWN", f"{failure.message}; {barred}", failure.selector, failure.details)
         if "opened_before" in failure.details:
             return await self._asked_again(failure, until)
-        if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED") and await self._lease.chromium.answers(FREE_SECONDS):
+        if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED") and await self._handle.chromium.answers(FREE_SECONDS):
             return self._forgets(failure) or await self._reopened(until)
         gone = self._posted or failure.code == "PAGE_UNRESPONSIVE"
         return (self._forgets(failure) if gone else None) or await self._fresh(until)
@@ -99,23 +99,23 @@ class PageRecovery:
         """A new page in the same context, which has kept its storage."""
         try:
             async with asyncio.timeout(until.clip(REOPEN_SECONDS, self._clock.now())):
-                await self._lease.tab.reopen()
+                await self._handle.tab.reopen()
         except (PlaywrightError, TimeoutError):
             return await self._fresh(until)
         return await self._way_back(until).to_url(self.url, None) if self.url else None
 
     async def _fresh(self, until: Deadline) -> Failure | None:
         """A new context with the storage of the old one."""
-        tab = self._lease.tab
-        answers = await self._lease.chromium.answers(FREE_SECONDS)
+        tab = self._handle.tab
+        answers = await self._handle.chromium.answers(FREE_SECONDS)
         state = await state_of(tab, until.clip(STATE_SECONDS, self._clock.now())) if answers else None
         script = await session_of(tab.control) if state else None
         prepared = tab.watch.prepared
-        failure = await self._lease.replace(state, until)
+        failure = await self._handle.replace(state, until)
         if failure is None and self.url is not None:
             failure = await self._way_back(until).to_url(self.url, script)
         self._filled = self._posted = False
-        self._lease.tab.watch.answer_next(prepared)
+        self._handle.tab.watch.answer_next(prepared)
         return failure
 
     async def restore(
@@ -125,19 +125,19 @@ class PageRecovery:
 
         `barred`: why no field must be filled again.
         """
-        failure = await self._lease.replace(saved.storage if saved else None, until, restart=restart)
+        failure = await self._handle.replace(saved.storage if saved else None, until, restart=restart)
         if failure is not None:
             return failure
-        tab = self._lease.tab
+        tab = self._handle.tab
         self.url = saved.url if saved and saved.url.startswith("http") else None
         self.addresses = saved.addresses if saved and self.url else ()
         self._filled, self._posted = saved is not None and any(page.fields for page in saved.pages), False
         tab.passwords = set(saved.passwords) if saved else set()
         if saved is None:
             return ()
-        with self._lease.unnoted():
+        with self._handle.unnoted():
             differences = await self._way_back(until).to_checkpoint(saved, barred)
-        self._lease.tab.watch.answer_next(saved.answer)  # only now: a page's dialog as it loads is not the one meant
+        self._handle.tab.watch.answer_next(saved.answer)  # only now: a page's dialog as it loads is not the one meant
         return differences
 
     def _way_back(self, until: Deadline) -> WayBack:

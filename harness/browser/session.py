@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from playwright.async_api import Error as PlaywrightError
 
-from harness.browser import evidence as taking
+from harness.browser import evidence as collecting
 from harness.browser.acts import ACTIONS
 from harness.browser.acts.attempt import ActContext
 from harness.browser.acts.files import free_path
@@ -44,28 +44,28 @@ LAST_WORDS = 0.05
 class PlaywrightSession:
     """One task's page. Every call is bounded; `perform` and `evidence` never raise."""
 
-    def __init__(self, fleet: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
-        self._fleet = fleet
+    def __init__(self, pool: BrowserPool, clock: Clock, request: SessionRequest, chromium: Chromium, tab: Tab) -> None:
+        self._pool = pool
         self._clock = clock
         self._request = request
-        self._lease = ContextHandle(fleet, clock, request, chromium, tab)
+        self._handle = ContextHandle(pool, clock, request, chromium, tab)
         self._files: list[Path] = []
         self._leaving = request.leave
         self._unfound: str | None = None
         self._recorded: tuple[Chromium, list[Sent]] | None = None
         """The browser that records what it sends again, and what has left meanwhile."""
         self._last_good = LastGood(request.folder, clock)
-        self._ladder = PageRecovery(self._lease, clock, lambda within: self._attempt(within, within), self._scene)
-        self.sabotage = Sabotage(self._lease, fleet, clock)
+        self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
+        self.sabotage = Sabotage(self._handle, pool, clock)
         """Where faults are done to this browser (ports.Hands)."""
 
     @property
     def _tab(self) -> Tab:
-        return self._lease.tab
+        return self._handle.tab
 
     @property
     def _chromium(self) -> Chromium:
-        return self._lease.chromium
+        return self._handle.chromium
 
     @property
     def url(self) -> str | None:
@@ -77,7 +77,7 @@ class PlaywrightSession:
 
     @property
     def requests(self) -> int:
-        return self._lease.requests
+        return self._handle.requests
 
     @property
     def user_agent(self) -> str:
@@ -109,7 +109,7 @@ class PlaywrightSession:
             watch=self._tab.watch,
             chromium=self._chromium,
             control=self._tab.control,
-            driver_alive=lambda: self._fleet.driver_alive,
+            driver_alive=lambda: self._pool.driver_alive,
             clock=self._clock,
             domains=self._request.domains,
             within=within,
@@ -120,7 +120,7 @@ class PlaywrightSession:
 
     def _attempt(self, within: float, patience: float) -> ActContext:
         until = Deadline.after(within, self._clock.now())
-        playwright, agent = self._fleet.playwright, self.user_agent
+        playwright, agent = self._pool.playwright, self.user_agent
         return ActContext(playwright, self._tab, self._request, agent, self._clock, until, patience)
 
     async def _healed_element(self, step: Step) -> dict[str, Any]:
@@ -149,7 +149,7 @@ class PlaywrightSession:
     def _passed(self, step: Step, details: Mapping[str, Any]) -> Passed:
         if "path" in details:
             self._files.append(Path(details["path"]))
-        self._ladder.passed(step)
+        self._recovery.passed(step)
         if self._tab.opened and not step.looks_only and not isinstance(step, Open):
             self._tab.opened.acted = True
         shown = {key: value for key, value in details.items() if key != "path"}
@@ -196,14 +196,14 @@ class PlaywrightSession:
         return path
 
     async def record(self) -> None:
-        await self._lease.record()
+        await self._handle.record()
 
     async def passed(self, index: int) -> None:
         if self._request.recording == "full":
             await self._last_good.keep(self._tab, index)
 
     def take_sent(self) -> tuple[Sent, ...]:
-        taken = self._lease.take_sent()
+        taken = self._handle.take_sent()
         if self._recorded is not None:
             self._recorded[1].extend(taken)
         return taken
@@ -225,10 +225,10 @@ class PlaywrightSession:
 
     @property
     def renewed_at(self) -> tuple[str, ...]:
-        return self._ladder.addresses
+        return self._recovery.addresses
 
     async def renew(self, failure: Failure, within: float, barred: str | None = None) -> Failure | None:
-        return await self._ladder.renew(failure, Deadline.after(within, self._clock.now()), barred)
+        return await self._recovery.renew(failure, Deadline.after(within, self._clock.now()), barred)
 
     async def save(self, within: float) -> PageCheckpoint:
         return await self._seen("save a checkpoint", within, lambda: take(self._tab, self._clock))
@@ -244,7 +244,7 @@ class PlaywrightSession:
         assert saved is None or isinstance(saved, PageCheckpoint)
         self._unfound = None
         until = Deadline.after(within, self._clock.now())
-        return await self._ladder.restore(saved, until, restart=restart, barred=barred)
+        return await self._recovery.restore(saved, until, restart=restart, barred=barred)
 
     async def observe(self, within: float, *, screenshot: bool) -> Observation:
         until = Deadline.after(within, self._clock.now())
@@ -273,26 +273,28 @@ class PlaywrightSession:
 
     async def evidence(self, capture: Capture, folder: Path) -> Evidence:
         await self._leave()
-        deadline = Deadline.after(taking.TOTAL_SECONDS, self._clock.now())
+        deadline = Deadline.after(collecting.TOTAL_SECONDS, self._clock.now())
         url = self._tab.page.url
         if capture.logs:
-            await self._lease.record()  # what ended the task may not have been a step
-        round_ = self._taking(folder, deadline)
+            await self._handle.record()  # what ended the task may not have been a step
+        round_ = self._collector(folder, deadline)
         har = self._request.recording != "minimal"
-        await taking.take(round_, capture, self._lease.chapters if har else None, self._lease.end)
-        lines = self._lease.console if capture.logs else ()
+        await collecting.take(round_, capture, self._handle.segments if har else None, self._handle.end)
+        lines = self._handle.console if capture.logs else ()
         extra = {"popups": list(self._tab.watch.popups), "page": round_.page}
         return Evidence(folder, tuple(round_.items), url, lines, extra)
 
-    def _taking(self, folder: Path, deadline: Deadline) -> taking.EvidenceCollector:
-        earlier, wanted = tuple(self._lease.earlier), self._request.traceable
-        return taking.EvidenceCollector(self._scene(0), self._tab, folder, deadline, self._last_good, wanted, earlier)
+    def _collector(self, folder: Path, deadline: Deadline) -> collecting.EvidenceCollector:
+        earlier, wanted = tuple(self._handle.earlier), self._request.traceable
+        return collecting.EvidenceCollector(
+            self._scene(0), self._tab, folder, deadline, self._last_good, wanted, earlier
+        )
 
     async def close(self) -> None:
         await self._leave()
         if self._request.tracing == "on" and self._tab.traced:
             deadline = Deadline.after(CLOSE_SECONDS, self._clock.now())
             folder = self._request.folder
-            await taking.take_trace(self._taking(folder, deadline))
-            self._files.append(self._request.folder / taking.TRACE)
-        await self._lease.end(CLOSE_SECONDS)
+            await collecting.take_trace(self._collector(folder, deadline))
+            self._files.append(self._request.folder / collecting.TRACE)
+        await self._handle.end(CLOSE_SECONDS)

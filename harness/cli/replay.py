@@ -397,7 +397,7 @@ def replay(
         result, stopped = replay_until(plan, settings, run_id, index, pause, held)
     except (ValueError, OSError) as error:
         fail(str(error))
-    _tell_held_back(held, redactor, settings)
+    _tell_blocked(held, redactor, settings)
     _tell(result, stopped, redactor) if not as_json else typer.echo(_document(result, index, stopped, redactor))
     if not stopped:
         raise typer.Exit(1)
@@ -450,7 +450,7 @@ class _Pause:
             typer.echo("", err=True)
 
 
-def _tell_held_back(held: HeldBack | None, redactor: Redactor, settings: Settings) -> None:
+def _tell_blocked(held: HeldBack | None, redactor: Redactor, settings: Settings) -> None:
     from harness.spec.names import host_of
 
     for request in held.found if held else ():

@@ -15,7 +15,7 @@ from harness.cli.project import JSON_LINES, fail, settings_at
 from harness.environment.ownership import LOGS, Held, ServiceState, log_file
 from harness.environment.persistence import PersistedServices, StartingDaemon, forgotten, keep
 from harness.environment.services import Services
-from harness.environment.status import ServiceStatus, follow, kept_only, last_lines, survey
+from harness.environment.status import ServiceStatus, follow, kept_only, last_lines, statuses
 from harness.model.service_settings import ServiceSettings
 from harness.model.settings import SettingsError
 from harness.recovery.failure import Failed
@@ -45,7 +45,7 @@ class Chosen:
 
     def look(self) -> tuple[ServiceStatus, ...]:
         clock = SystemClock()
-        found = asyncio.run(survey(self.settings, self.logs, clock))
+        found = asyncio.run(statuses(self.settings, self.logs, clock))
         return (*found, *(kept_only(name, held, self.logs, clock) for name, held in self.forgotten.items()))
 
 
@@ -86,7 +86,7 @@ def lines(found: ServiceStatus) -> str:
         "problem": found.problem,
         "hosts": " ".join(f"{host}:{port}" for host, port in found.hosts.items()),
         "runs": found.command,
-        "kept by": _keeper(found),
+        "kept by": _daemon(found),
         "log": shown_path(found.log) if found.log.is_file() else "",
     }
     told = "".join(f"\n  {label:8} {text}" for label, text in facts.items() if text)
@@ -94,7 +94,7 @@ def lines(found: ServiceStatus) -> str:
     return f"{found.name}: {state}{uptime}{port}{listener}{restarts}{told}"
 
 
-def _keeper(found: ServiceStatus) -> str:
+def _daemon(found: ServiceStatus) -> str:
     if found.persisted:
         return f"pid {found.owner}, until `harness services stop`"
     if found.owner is not None:
@@ -234,7 +234,7 @@ def _persist(chosen: Chosen) -> None:
     kept = {name: PersistedServices(name, chosen.logs, SystemClock()) for name in chosen.settings}
     starting = list[StartingDaemon]()
     try:
-        there = [name for name, each in kept.items() if each.keeper()]
+        there = [name for name, each in kept.items() if each.daemon()]
         for name in kept:
             if name not in there:
                 starting.append(StartingDaemon(name, chosen.root, chosen.logs))
@@ -262,7 +262,7 @@ def _problem(keeping: StartingDaemon, kept: PersistedServices) -> str:
         started = keeping.started()
     except ValueError as error:
         return str(error)
-    if not started and not kept.keeper():
+    if not started and not kept.daemon():
         typer.echo(f"{keeping.name}: runs already, and is left to whoever keeps it; `stop` will not end it", err=True)
     return ""
 

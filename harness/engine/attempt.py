@@ -284,11 +284,11 @@ class StepRequest:
 class StepState:
     """What has been tried of a step, and what may still be."""
 
-    errand: StepRequest
+    request: StepRequest
     current: Step
     attempts: list[Attempt] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
-    cures: dict[Hashable, Iterator[Remedy]] = field(default_factory=dict)
+    remedies: dict[Hashable, Iterator[Remedy]] = field(default_factory=dict)
     sent: tuple[Sent, ...] = ()
     """What has left the pages so far, in all attempts."""
     repeated: bool = False
@@ -298,11 +298,11 @@ class StepState:
 
     @property
     def index(self) -> int:
-        return self.errand.index
+        return self.request.index
 
     @property
     def declared(self) -> Step:
-        return self.errand.step
+        return self.request.step
 
     def answered(self, failure: Failure, remedy: Remedy) -> None:
         """Keep what is done about a failure; the end of the step is no answer to it."""

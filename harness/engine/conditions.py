@@ -36,8 +36,8 @@ async def consistent(run: Run, index: int, step: Step | None) -> StepTransition:
     for key, binding in run.plan.spec.state_bindings.items():
         if _known(run, key) is None:
             continue  # nothing is remembered yet
-        errand = StepRequest(index, Assert(expr=_equal(key, binding)), "STATE_INCONSISTENT", _Truth(run, key, binding))
-        record, turn = await do_step(run, errand)
+        request = StepRequest(index, Assert(expr=_equal(key, binding)), "STATE_INCONSISTENT", _Truth(run, key, binding))
+        record, turn = await do_step(run, request)
         if record.answers or turn:
             run.journal.trace.append(record)
         if turn:

@@ -40,15 +40,15 @@ def permitted(
     """
     match remedy:
         case Retry():
-            undoing = None if barred else _undoing(run, progress, failure, known)
-            instead = _spared(run, progress, failure) or undoing
+            rewind_instead = None if barred else _rewind_instead(run, progress, failure, known)
+            instead = _over_retry_budget(run, progress, failure) or rewind_instead
             return instead or _unknown(progress, failure, known) or _retry(run, progress, failure, remedy)
         case RepairPrecondition():
-            return _spared(run, progress, failure) or (failure, remedy)
+            return _over_retry_budget(run, progress, failure) or (failure, remedy)
         case Substitute():
-            return _spared(run, progress, failure) or _unknown(progress, failure, known) or (failure, remedy)
+            return _over_retry_budget(run, progress, failure) or _unknown(progress, failure, known) or (failure, remedy)
         case Rewind():
-            return _spared(run, progress, failure) or _rewind(run, progress, failure, remedy, known, barred)
+            return _over_retry_budget(run, progress, failure) or _rewind(run, progress, failure, remedy, known, barred)
         case GiveUp() if not known and failure.family in LEAVES_OPEN and failure.code not in ANSWERS:
             return replace(failure, message=f"{failure.message}; {UNSURE}"), remedy
         case _:
@@ -82,7 +82,7 @@ def stretched(run: Run, remedy: Rewind) -> Run:
     return replace(run, stretch=max(run.stretch, remedy.stretch))
 
 
-def _spared(run: Run, progress: StepState, failure: Failure) -> Answer | None:
+def _over_retry_budget(run: Run, progress: StepState, failure: Failure) -> Answer | None:
     """`budget: max_retries` is used up."""
     allowed = run.plan.spec.budget.max_retries
     spent = run.journal.spent + progress.record().spent
@@ -93,7 +93,7 @@ def _spared(run: Run, progress: StepState, failure: Failure) -> Answer | None:
     return Failure("BUDGET_EXCEEDED", message, failure.selector, details, cause=failure.cause), GiveUp("aborted")
 
 
-def _undoing(run: Run, progress: StepState, failure: Failure, known: bool) -> Answer | None:
+def _rewind_instead(run: Run, progress: StepState, failure: Failure, known: bool) -> Answer | None:
     """A retry that might do a thing twice, or has lost its form, goes back instead: once, where all can be put back."""
     if not _may_undo(run, failure, known):
         return None

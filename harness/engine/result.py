@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.engine.attempt import ASSERTION, judge
 from harness.engine.run import Run, TaskJournal, TaskStop
-from harness.model.diagnosis import aftermath, disappointments, error_report
+from harness.model.diagnosis import error_report, fault_effect, unmet_expectations
 from harness.model.events import TaskEnded
 from harness.model.outcome import reached, shortcomings, unmet
 from harness.model.plan import Plan
@@ -288,8 +288,8 @@ def _unmet_faults(faults: tuple[MetFault, ...]) -> Iterator[Warning_]:
 def _unlike_expected(plan: Plan, result: TaskResult) -> Iterator[Warning_]:
     """Faults whose `expect` says otherwise than what happened."""
     for met in result.faults:
-        found = aftermath(met, result)
-        if said := list(disappointments(met, found, reached=reached(plan.spec, result))):
+        found = fault_effect(met, result)
+        if said := list(unmet_expectations(met, found, reached=reached(plan.spec, result))):
             text = f"Fault {met.describe()}: {'; '.join(said)}"
             yield Warning_("fault_not_as_expected", text, found.step, {"fault": met.name})
 

@@ -196,14 +196,14 @@ SKIPPABLE = frozenset(Family) - {Family.NONE, Family.BROWSER}
 """What an `optional` step may fail with, or with its page: not policy, authentication, or a browser that is gone."""
 
 
-async def do_step(run: Run, errand: StepRequest) -> tuple[StepRecord, StepTransition]:
+async def do_step(run: Run, request: StepRequest) -> tuple[StepRecord, StepTransition]:
     """Do a step to its end. Returns the record, and what follows it."""
     run.journal.attribute(await run.stage.session.heard())
-    run.ports.emit(StepStarted(run.plan, errand.index, errand.step, run.ports.clock.wall()))
-    progress = StepState(errand, errand.step)
+    run.ports.emit(StepStarted(run.plan, request.index, request.step, run.ports.clock.wall()))
+    progress = StepState(request, request.step)
     record, turn = await _replayed(run, progress) or await _until_settled(run, progress)
-    if isinstance(turn, TaskStop | RewindRequest) and errand.step.optional and skippable(turn.failure):
-        record, turn = progress.record(skipped=True), await go_on(run, errand.index, turn.failure)
+    if isinstance(turn, TaskStop | RewindRequest) and request.step.optional and skippable(turn.failure):
+        record, turn = progress.record(skipped=True), await go_on(run, request.index, turn.failure)
     run.ports.emit(StepEnded(run.plan, record))
     return record, turn
 
@@ -284,9 +284,9 @@ def _back(run: Run, progress: StepState, failure: Failure, remedy: Rewind) -> St
 
 async def _try(run: Run, progress: StepState, remedy: Remedy | None) -> Outcome:
     started, t = run.ports.clock.wall(), run.t
-    errand, step = progress.errand, progress.current
-    code, expect = errand.code, errand.expect
-    outcome = await through(run, step, lambda: attempt(run, errand.index, step, remedy, code, expect=expect))
+    request, step = progress.request, progress.current
+    code, expect = request.code, request.expect
+    outcome = await through(run, step, lambda: attempt(run, request.index, step, remedy, code, expect=expect))
     outcome = _attributed(run, outcome)
     done = Attempt(_as_done(run, progress.current), t, run.t - t, started, outcome, remedy)
     progress.attempts.append(done)
@@ -313,8 +313,8 @@ def _as_done(run: Run, step: Step) -> Step:
 
 async def _answer(run: Run, progress: StepState, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
     """The next remedy; one that leads to another attempt is made ready: waited for, its page fresh."""
-    if _ailment(failure) not in progress.cures:
-        progress.cures[_ailment(failure)] = run.plan.rulebook.remedies(failure, run.ports.random)
+    if _failure_key(failure) not in progress.remedies:
+        progress.remedies[_failure_key(failure)] = run.plan.rulebook.remedies(failure, run.ports.random)
     failure, remedy = await _next(run, progress, failure, known=known)
     run.ports.emit(RemedyChosen(run.plan, progress.index, failure, remedy, len(progress.attempts)))
     progress.answered(failure, remedy)
@@ -326,7 +326,7 @@ async def _answer(run: Run, progress: StepState, failure: Failure, *, known: boo
             progress.current = progress.declared.model_copy(update={"selector": selector})
         case RepairPrecondition() | Trust():
             if why := await _cured(progress, remedy):
-                return await _uncured(run, progress, failure, remedy, why)
+                return await _remedy_failed(run, progress, failure, remedy, why)
         case Rewind() | Skip() | GiveUp():
             return failure, remedy
         case _:
@@ -346,14 +346,14 @@ async def _renewed(run: Run, failure: Failure) -> Failure | None:
 async def _next(run: Run, progress: StepState, failure: Failure, *, known: bool) -> tuple[Failure, Remedy]:
     """The next remedy that may be applied here. Where the task cannot go back, the rule may know something else."""
     while True:
-        remedy = next(progress.cures[_ailment(failure)], GiveUp())
+        remedy = next(progress.remedies[_failure_key(failure)], GiveUp())
         why = await barred(run, asked_again(run, progress, failure, remedy, known=known))
         failure, allowed = permitted(run, progress, failure, remedy, known=known, barred=why)
         if not (isinstance(remedy, Rewind) and allowed is NO_WAY_BACK):
             return failure, allowed
 
 
-def _ailment(failure: Failure) -> Hashable:
+def _failure_key(failure: Failure) -> Hashable:
     """What has remedies of its own; of lost pages and browsers each kind, and whether others are to blame.
 
     Waiting for a circuit is no retry.
@@ -366,11 +366,11 @@ def _ailment(failure: Failure) -> Hashable:
 
 
 async def _cured(progress: StepState, remedy: RepairPrecondition | Trust) -> str | Failure | None:
-    cure = progress.errand.cure
+    cure = progress.request.cure
     return await cure(remedy) if cure else "there is nothing that could set it right"
 
 
-async def _uncured(
+async def _remedy_failed(
     run: Run, progress: StepState, failure: Failure, remedy: RepairPrecondition | Trust, why: str | Failure
 ) -> tuple[Failure, Remedy]:
     """The end; but where page or browser were lost meanwhile, that is for its own rule to answer."""

@@ -138,7 +138,7 @@ class PersistedServices:
     logs: Path
     clock: Clock
 
-    def keeper(self) -> Held | None:
+    def daemon(self) -> Held | None:
         """What its keeper says; None when there is none, or it is dead."""
         held = self._held()
         return held if held and held.owner.alive else None
@@ -146,7 +146,7 @@ class PersistedServices:
     async def up(self, within: float) -> None:
         """Wait until its keeper has it up. Raises ValueError when that has given up, has ended, or takes longer."""
         deadline = Deadline.after(within, self.clock.now())
-        while (held := self.keeper()) and held.state is not ServiceState.UP:
+        while (held := self.daemon()) and held.state is not ServiceState.UP:
             if held.failure:
                 raise ValueError(held.failure.message)
             if not deadline.allows(POLL, self.clock.now()):
@@ -199,7 +199,7 @@ class PersistedServices:
 
 def forgotten(logs: Path, known: Container[str], clock: Clock) -> dict[str, Held]:
     """What living keepers say of services that the settings do not know (any more), by name."""
-    kept = {name: PersistedServices(name, logs, clock).keeper() for name in owned(logs) if name not in known}
+    kept = {name: PersistedServices(name, logs, clock).daemon() for name in owned(logs) if name not in known}
     return {name: held for name, held in kept.items() if held}
 
 

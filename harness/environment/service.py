@@ -425,7 +425,7 @@ class Service:
             self._child = None
         self._ownership.withdraw()
 
-    async def bury(self, what: str = "ended") -> Failure:
+    async def reap(self, what: str = "ended") -> Failure:
         """Sweep what has ended, or is to end now; how it ended. Who is cancelled meanwhile leaves it to `stop`."""
         child = self._child
         assert child is not None

@@ -111,7 +111,7 @@ class ServiceStatus:
     """What is wrong, in words; empty for one that is up, and for one that nobody has started."""
 
 
-async def survey(services: Mapping[str, ServiceSettings], logs: Path, clock: Clock) -> tuple[ServiceStatus, ...]:
+async def statuses(services: Mapping[str, ServiceSettings], logs: Path, clock: Clock) -> tuple[ServiceStatus, ...]:
     """Ask them all at once: half a second. One for each process that keeps a service, and for each of its instances.
 
     Raises ValueError for settings that contradict themselves.

@@ -253,7 +253,7 @@ class Supervision:
 
     async def _revive(self, http: httpx2.AsyncClient) -> None:
         hangs = not self._service.ended
-        death = await self._service.bury(RUNS_ON if hangs else "ended")
+        death = await self._service.reap(RUNS_ON if hangs else "ended")
         self._died(death, "hung, " if hangs else "")
         while self._supervisor.condition is Condition.RESTARTING:
             try:

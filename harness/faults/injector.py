@@ -88,7 +88,7 @@ class Triggers:
 class ArmedFault:
     """Whether the step from which a request fault strikes has come."""
 
-    occasions: Sequence[Triggers]
+    triggers: Sequence[Triggers]
     step: int = field(default=-1)
 
     def up_to(self, index: int) -> None:
@@ -97,9 +97,7 @@ class ArmedFault:
 
     def requests(self) -> list[Triggers]:
         """The request faults that are armed, in the order of the file."""
-        return [
-            each for each in self.occasions if isinstance(each.fault, RequestFault) and each.fault.step <= self.step
-        ]
+        return [each for each in self.triggers if isinstance(each.fault, RequestFault) and each.fault.step <= self.step]
 
 
 # What became of each fault.
@@ -143,26 +141,26 @@ class FaultCounter:
 # Why a fault never struck, in words. Pure.
 
 
-def why_unmet(occasions: Triggers, reached: int) -> str:
+def why_unmet(triggers: Triggers, reached: int) -> str:
     """What was missing; `reached`: the last step that began. Of one that struck it says nothing of use."""
-    fault = occasions.fault
+    fault = triggers.fault
     if reached < fault.step:
         return f"step {fault.step} was never reached"
-    if occasions.waits and isinstance(fault, StepFault):
+    if triggers.waits and isinstance(fault, StepFault):
         return f"the task ended before its `delay` of {fault.delay:g} s was over"
-    if occasions.struck:
+    if triggers.struck:
         return _without_effect(fault)
-    if occasions.seen == 0:
-        return _no_occasion(occasions)
-    if occasions.seen < fault.nth:
-        return f"`nth` is {fault.nth}, and there were only {occasions.seen} of its occasions"
-    return f"it had {occasions.seen} occasions, and its `probability` of {fault.probability:g} chose none"
+    if triggers.seen == 0:
+        return _no_occasion(triggers)
+    if triggers.seen < fault.nth:
+        return f"`nth` is {fault.nth}, and there were only {triggers.seen} of its occasions"
+    return f"it had {triggers.seen} occasions, and its `probability` of {fault.probability:g} chose none"
 
 
-def _no_occasion(occasions: Triggers) -> str:
-    fault = occasions.fault
-    if occasions.early_or_late:
-        return f"all {occasions.early_or_late} of its occasions were before `after` or past `until`"
+def _no_occasion(triggers: Triggers) -> str:
+    fault = triggers.fault
+    if triggers.early_or_late:
+        return f"all {triggers.early_or_late} of its occasions were before `after` or past `until`"
     if isinstance(fault, RequestFault):
         return "no request matched its `url`"
     act = fault.act or ""
@@ -212,13 +210,13 @@ class FaultInjector:
         self._clock = clock
         self._began = clock.now()
         names = [name_of(fault, number) for number, fault in enumerate(faults)]
-        self._occasions = [
+        self._triggers = [
             Triggers(fault, source_of(seed, task, name)) for fault, name in zip(faults, names, strict=True)
         ]
         self._tallies = {
-            id(each): FaultCounter(name, each.fault) for each, name in zip(self._occasions, names, strict=True)
+            id(each): FaultCounter(name, each.fault) for each, name in zip(self._triggers, names, strict=True)
         }
-        self._armed = ArmedFault(self._occasions)
+        self._armed = ArmedFault(self._triggers)
         self._routed: set[int] = set()
         self._standing: list[tuple[Triggers, Undo]] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -245,7 +243,7 @@ class FaultInjector:
         self._step = index
         self._armed.up_to(index)
         await self._route()
-        for each in self._occasions:
+        for each in self._triggers:
             if not each.at_step(index, step) or not each.due(self._t):
                 continue
             each.strike()
@@ -267,20 +265,20 @@ class FaultInjector:
             return fault
         return None
 
-    def _takes(self, occasions: Triggers, urls: tuple[str, ...]) -> bool:
-        due = self._due(occasions, urls)
+    def _takes(self, triggers: Triggers, urls: tuple[str, ...]) -> bool:
+        due = self._due(triggers, urls)
         if due:
-            self._took(occasions)
+            self._took(triggers)
         return due
 
-    def _due(self, occasions: Triggers, urls: tuple[str, ...]) -> bool:
-        fault = occasions.fault
+    def _due(self, triggers: Triggers, urls: tuple[str, ...]) -> bool:
+        fault = triggers.fault
         assert isinstance(fault, RequestFault)
-        return self._where.network.matches(fault, urls) and occasions.due(self._t)
+        return self._where.network.matches(fault, urls) and triggers.due(self._t)
 
-    def _took(self, occasions: Triggers) -> None:
-        occasions.strike()
-        self._met(occasions)
+    def _took(self, triggers: Triggers) -> None:
+        triggers.strike()
+        self._met(triggers)
 
     def claim(self) -> bool:
         """Whether the page or browser that was lost just now was ended by a fault; each loss can be claimed once."""
@@ -290,7 +288,7 @@ class FaultInjector:
 
     def met(self) -> tuple[MetFault, ...]:
         """What became of the faults so far, in the order of the file."""
-        return tuple(self._tallies[id(each)].record(why_unmet(each, self._armed.step)) for each in self._occasions)
+        return tuple(self._tallies[id(each)].record(why_unmet(each, self._armed.step)) for each in self._triggers)
 
     async def close(self) -> None:
         """Heal everything. Never raises; `met` is complete afterwards."""
@@ -312,10 +310,10 @@ class FaultInjector:
     def _t(self) -> float:
         return self._clock.now() - self._began
 
-    def _met(self, occasions: Triggers) -> None:
-        self._tallies[id(occasions)].strike(self._t, self._step)
-        if occasions.fault.kind in ENDS_THE_BROWSER:
-            self._losses.append((occasions, self._begun))
+    def _met(self, triggers: Triggers) -> None:
+        self._tallies[id(triggers)].strike(self._t, self._step)
+        if triggers.fault.kind in ENDS_THE_BROWSER:
+            self._losses.append((triggers, self._begun))
 
     async def _route(self) -> None:
         """Requests that are struck inside of the browser are looked at there, from the step that arms them on."""
@@ -369,13 +367,13 @@ class FaultInjector:
         self._standing = [entry for entry in self._standing if entry[1] is not heal]
 
     async def _heal(self, each: Triggers, heal: Undo) -> None:
-        tally = self._tallies[id(each)]
+        counter = self._tallies[id(each)]
         try:
             await heal()
         except Exception as error:  # noqa: BLE001 - one that cannot be healed must not keep the others from it
-            tally.problem = _said(error)
+            counter.problem = _said(error)
         else:
-            tally.heal(self._t)
+            counter.heal(self._t)
             self._losses = [entry for entry in self._losses if entry[0] is not each]
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

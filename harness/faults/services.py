@@ -39,8 +39,8 @@ class SiteHands:
         strike.met()
         if not isinstance(fault, PortTaken):
             return None
-        stranger = await PortOccupier.at(ports)
-        return stranger.leave
+        occupier = await PortOccupier.at(ports)
+        return occupier.leave
 
 
 # A program that has nothing to do with the site listens on its ports.
@@ -59,17 +59,17 @@ class PortOccupier:
     @classmethod
     async def at(cls, ports: tuple[int, ...]) -> PortOccupier:
         """Listen there, or nowhere. Raises Failed when a port is taken already."""
-        stranger = cls([])
+        occupier = cls([])
         try:
             for port in ports:
-                await stranger._take(port)
+                await occupier._take(port)
         except BaseException as error:
-            await stranger.leave()
+            await occupier.leave()
             if not isinstance(error, OSError):
                 raise
             why = "somebody else was faster" if error.errno == errno.EADDRINUSE else str(error)
             raise Failed(Failure("INTERNAL_ERROR", f"port_taken: a port could not be taken: {why}")) from error
-        return stranger
+        return occupier
 
     async def _take(self, port: int) -> None:
         """It is kept before it listens: a server that listens at once would be lost when this is cancelled."""

@@ -25,7 +25,7 @@ SLACK = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Aftermath:
+class FaultEffect:
     """Of one fault of one task that has ended."""
 
     struck: bool
@@ -37,20 +37,20 @@ class Aftermath:
     """From the first strike to the end of the first attempt of that step that passed; None: none did."""
 
 
-def aftermath(met: MetFault, result: TaskResult) -> Aftermath:
+def fault_effect(met: MetFault, result: TaskResult) -> FaultEffect:
     """What followed the fault's first strike."""
     if not met.count:
-        return Aftermath(struck=False)
+        return FaultEffect(struck=False)
     first = met.strikes[0]
     failed = next(((index, each) for index, each in _attempts(result.history) if _failed_after(each, first)), None)
     if failed is None:
-        return Aftermath(True, result.failure.code if result.failure else None, result.failed_index)
+        return FaultEffect(True, result.failure.code if result.failure else None, result.failed_index)
     index, attempt = failed
     assert isinstance(attempt.outcome, Failure)
-    return Aftermath(True, attempt.outcome.code, index, _until_passed(result.history, index, attempt, first))
+    return FaultEffect(True, attempt.outcome.code, index, _until_passed(result.history, index, attempt, first))
 
 
-def disappointments(met: MetFault, found: Aftermath, *, reached: bool) -> Iterator[str]:
+def unmet_expectations(met: MetFault, found: FaultEffect, *, reached: bool) -> Iterator[str]:
     """What the fault's `expect` says and did not happen. `reached`: the task did what it declares."""
     expect = met.fault.expect
     if not found.struck:

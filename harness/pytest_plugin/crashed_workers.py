@@ -197,7 +197,7 @@ def _beside(item: str, suspects: Sequence[str]) -> str:
     return f"at the same time it ran {others}: any of them may have ended it"
 
 
-class Comeback:
+class CrashedWorkers:
     """A scheduler's part for workers that die; of the items that fail for it, `--reruns` decides."""
 
     config: Any

@@ -132,7 +132,7 @@ def begin(config: pytest.Config, state: SessionState) -> None:
         lookahead.measure(processes(config))
     state.ahead = Ahead(state, lookahead)
     config.pluginmanager.register(RealTimes(), "taskspec-real-times")
-    config.pluginmanager.register(Aside(config), "taskspec-aside")
+    config.pluginmanager.register(DeferredOutput(config), "taskspec-aside")
 
 
 def processes(config: pytest.Config) -> int:
@@ -265,7 +265,7 @@ KEPT = "taskspec_kept"
 """Attribute of a log record that is said later."""
 
 
-class Aside:
+class DeferredOutput:
     """Registered only with look-ahead, for as long as tasks run."""
 
     def __init__(self, config: pytest.Config) -> None:

@@ -40,7 +40,7 @@ class Signals:
         parallel = bool(config.getoption("numprocesses", None))
         self._bound = BOUND + (PATIENCE_OF_XDIST if parallel else 0)
         self._terminal: int | None = None
-        self._bell: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._wakeup: queue.SimpleQueue[bool] = queue.SimpleQueue()
         """True: a second signal was heard. False: the session is over. Its `put` may interrupt itself."""
         self._ending = False
         self._heard = False
@@ -71,12 +71,12 @@ class Signals:
         elif not self._held:
             self._heard = self._held = True
             self._say(HELD)
-            self._bell.put(True)
+            self._wakeup.put(True)
 
     def _watch(self) -> None:
         with contextlib.suppress(queue.Empty):
-            if self._bell.get():
-                self._bell.get(timeout=self._bound)
+            if self._wakeup.get():
+                self._wakeup.get(timeout=self._bound)
             return
         self._say(GIVEN_UP)
         os._exit(pytest.ExitCode.INTERRUPTED)  # the reaper ends what this process has started
@@ -114,7 +114,7 @@ class Signals:
     def pytest_unconfigure(self) -> None:
         """After an interruption the handlers stay for the moment that the process still takes to end."""
         self._over = self._clock.now()
-        self._bell.put(False)
+        self._wakeup.put(False)
         if not self._heard:
             self._restore()
 

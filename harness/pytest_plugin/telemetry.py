@@ -151,7 +151,7 @@ class RunTelemetry:
         self._records: dict[str, list[dict[str, Any]]] = {}
         """Node id -> what became of the task, each time that it ran (`--reruns`)."""
         self._notes: dict[str, str] = {}
-        self.tally = MetricsSink(self.emit)
+        self.metrics = MetricsSink(self.emit)
 
     @property
     def stream(self) -> Telemetry:
@@ -189,7 +189,7 @@ class RunTelemetry:
             sinks.append(spans.tell)
             listeners.append(spans)
         if not (self._worker or self._controls):
-            sinks.append(self.tally)  # the last: what it tells comes after its cause
+            sinks.append(self.metrics)  # the last: what it tells comes after its cause
         return sinks, listeners
 
     def _later(self) -> list[Sink]:
@@ -219,7 +219,7 @@ class RunTelemetry:
             return
         if isinstance(event, TaskStarted):
             with self.stream.lock:  # the loop's thread counts meanwhile
-                self.tally.look(event.at)
+                self.metrics.look(event.at)
         self.stream.on(event)
 
     def deliver(self) -> None:
@@ -248,7 +248,7 @@ class RunTelemetry:
         if self._controls and self._stream is not None:
             try:
                 for record in self._tail.records():
-                    self.tally(record)
+                    self.metrics(record)
                     if record.worker:  # a worker has no terminal; what the controller itself said was shown
                         self._terminal(record)
             except OSError as error:
@@ -284,7 +284,7 @@ class RunTelemetry:
             if no_provider():
                 problems["OpenTelemetry"] = "no tracer provider is set in this process, so its spans went nowhere"
         with self.stream.lock:
-            lines = self.tally.lines()
+            lines = self.metrics.lines()
         return [*lines, *(f"telemetry: {sink}: {problem}" for sink, problem in problems.items())]
 
     def _executions(self) -> list[list[TaskRecord]]:
@@ -294,7 +294,7 @@ class RunTelemetry:
     def _write(self, records: Sequence[TaskRecord]) -> None:
         stamp = {"run": self._state.run_id, "finished": datetime.now(UTC).isoformat()}
         with self.stream.lock:
-            figures = self.tally.as_json()
+            figures = self.metrics.as_json()
         earlier = [record for found in self._executions() for record in found[:-1]]
         document = {**stamp, "error_metrics": error_metrics(records, earlier), **figures}
         try:
@@ -304,7 +304,7 @@ class RunTelemetry:
 
                 states = Counter(str(record.final_state) for record in records)
                 with self.stream.lock:
-                    text = exposition(self.tally, states)
+                    text = exposition(self.metrics, states)
                 write_text(self._settings.root / PROMETHEUS, text)
         except OSError as error:
             self._notes["metrics"] = str(error)

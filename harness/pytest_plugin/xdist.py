@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from harness.pytest_plugin import ordinary_tests
-from harness.pytest_plugin.crashed_workers import ALONE, JOURNAL, Comeback, last_one, looks_ahead, of_task
+from harness.pytest_plugin.crashed_workers import ALONE, JOURNAL, CrashedWorkers, last_one, looks_ahead, of_task
 from harness.pytest_plugin.foreign import refuse
 from harness.pytest_plugin.gc import rarely
 from harness.pytest_plugin.selection import groups
@@ -164,7 +164,7 @@ def _scheduling() -> Any:
     """The scheduler's class; made when asked for, since xdist may be absent."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class TaskGroupScheduling(Comeback, Deep, LoadScopeScheduling):  # type: ignore[misc]
+    class TaskGroupScheduling(CrashedWorkers, Deep, LoadScopeScheduling):  # type: ignore[misc]
         """Whole groups of tasks go to one worker; every other item is its own group."""
 
         names: dict[str, str] | None = None

@@ -27,7 +27,7 @@ class RestartFromCheckpoint(Rule):
     strategy: Literal["restart_from_checkpoint"] = "restart_from_checkpoint"
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        yield from _ladder(failure, to_start=False)
+        yield from _escalation(failure, to_start=False)
 
 
 class RestartTask(Rule):
@@ -36,10 +36,10 @@ class RestartTask(Rule):
     strategy: Literal["restart_task"] = "restart_task"
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        yield from _ladder(failure, to_start=True)
+        yield from _escalation(failure, to_start=True)
 
 
-def _ladder(failure: Failure, *, to_start: bool) -> Iterator[Remedy]:
+def _escalation(failure: Failure, *, to_start: bool) -> Iterator[Remedy]:
     """From the cheapest rung upwards (findings/failures-and-resilience 3).
 
     Whose browser was ended for another task's sake, or with other tasks in it, may always begin again.

@@ -142,9 +142,9 @@ class PendingWork:
     def _ended(self, answer: LateAnswer[Any], work: asyncio.Future[Any]) -> None:
         self._running.discard(work)
         seen(work)
-        work.get_loop().call_later(self._keep_for, self._bury, answer)
+        work.get_loop().call_later(self._keep_for, self._reap, answer)
 
-    def _bury(self, answer: LateAnswer[Any]) -> None:
+    def _reap(self, answer: LateAnswer[Any]) -> None:
         answer.expire()
         self._expired.append(answer.id)
         if len(self._expired) > TOMBSTONES:

@@ -27,18 +27,18 @@ class EventQueue:
 
     def __init__(self) -> None:
         self._items: deque[Any] = deque()
-        self._bell: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._wakeup: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def put(self, item: Any, *, ring: bool = False) -> None:
         self._items.append(item)
         if ring:
-            self._bell.put(None)
+            self._wakeup.put(None)
 
     def take(self, seconds: float) -> Iterator[Any]:
         """What is there; if it is nothing, what is there after the bell, or after so many seconds."""
         if not self._items:
             with contextlib.suppress(queue.Empty):
-                self._bell.get(timeout=seconds)
+                self._wakeup.get(timeout=seconds)
         while self._items:
             yield self._items.popleft()
 

@@ -46,7 +46,7 @@ def test_ten_thousand_lines_are_survived_and_what_is_dropped_is_counted(run: Any
     async def body() -> None:
         session = await stage.at("/logs-much")
         await passed(session, {"act": "click", "selector": "#x"})
-        told, *lines = map(str, session._lease.console)
+        told, *lines = map(str, session._handle.console)
         dropped = re.fullmatch(r"\[WARNING\] (\d+) older lines were dropped: the last 1000 are kept", told)
         assert dropped is not None, told
         assert len(lines) == CONSOLE_LINES

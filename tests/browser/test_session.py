@@ -205,7 +205,7 @@ def test_renew_frees_a_hung_page(run: Any, stage: Stage) -> None:
 def test_renew_says_why_it_could_not(run: Any, stage: Stage) -> None:
     async def body() -> None:
         session = await stage.at("/saved")
-        session._ladder.url = f"http://{DEAD}/"
+        session._recovery.url = f"http://{DEAD}/"
         failure = await session.renew(LOST, 5)
         assert failure is not None
         assert failure.code == "NET_CONNECTION_REFUSED"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from harness.model.diagnosis import aftermath, behind, disappointments, undone
+from harness.model.diagnosis import behind, fault_effect, undone, unmet_expectations
 from harness.model.record import MetFault, StepRecord, TaskResult
 from harness.recovery.failure import Failure, Passed
 from harness.spec.faults import Fault
@@ -39,37 +39,37 @@ def result(*history: StepRecord, failure: Failure | None = None) -> TaskResult:
 
 def test_the_first_failure_after_the_strike_is_its_doing() -> None:
     history = (record(0, (0, LATE), (1, Passed())), record(1, (3, REFUSED), (5, LATE), (7, Passed())))
-    found = aftermath(met(3.2), result(*history))
+    found = fault_effect(met(3.2), result(*history))
     assert (found.struck, found.code, found.step, found.seconds) == (True, "NET_CONNECTION_REFUSED", 1, 4.8)
 
 
 def test_a_fault_that_never_struck_led_to_nothing() -> None:
-    found = aftermath(met(), result(record(0, (0, LATE)), failure=LATE))
+    found = fault_effect(met(), result(record(0, (0, LATE)), failure=LATE))
     assert (found.struck, found.code) == (False, None)
 
 
 def test_a_strike_that_nothing_failed_after() -> None:
-    found = aftermath(met(2.0), result(record(0, (0, LATE), (1.5, Passed()))))
+    found = fault_effect(met(2.0), result(record(0, (0, LATE), (1.5, Passed()))))
     assert (found.code, found.step, found.seconds) == (None, None, None)
 
 
 def test_a_failure_without_an_attempt_is_the_tasks_own() -> None:
-    found = aftermath(met(0.5), result(failure=LATE))
+    found = fault_effect(met(0.5), result(failure=LATE))
     assert (found.code, found.step) == ("STEP_TIMEOUT", 0)
 
 
 def test_recovery_may_come_after_going_back() -> None:
     history = (record(2, (1, LATE)), record(1, (3, Passed())), record(2, (4, Passed())))
-    assert aftermath(met(1.0), result(*history)).seconds == 4
+    assert fault_effect(met(1.0), result(*history)).seconds == 4
 
 
 def test_another_step_that_passes_is_no_recovery() -> None:
-    assert aftermath(met(1.0), result(record(2, (1, LATE), skipped=True), record(3, (3, Passed())))).seconds is None
+    assert fault_effect(met(1.0), result(record(2, (1, LATE), skipped=True), record(3, (3, Passed())))).seconds is None
 
 
 def test_a_write_whose_effect_was_there_is_recovered_from() -> None:
     history = record(2, (1, REFUSED), effect_already_done=True)
-    assert aftermath(met(1.0), result(history)).seconds == 1
+    assert fault_effect(met(1.0), result(history)).seconds == 1
 
 
 @pytest.mark.parametrize(
@@ -85,13 +85,13 @@ def test_a_write_whose_effect_was_there_is_recovered_from() -> None:
 )
 def test_what_was_expected_and_did_not_happen(expect: dict[str, Any], reached: bool, said: list[str]) -> None:
     struck = met(1.0, **expect)
-    found = aftermath(struck, result(record(0, (1, LATE), (2, Passed()))))
-    assert list(disappointments(struck, found, reached=reached)) == said
+    found = fault_effect(struck, result(record(0, (1, LATE), (2, Passed()))))
+    assert list(unmet_expectations(struck, found, reached=reached)) == said
 
 
 def test_nothing_is_expected_of_a_fault_that_never_struck() -> None:
     silent = met(code="NET_DNS", recovered=True)
-    assert list(disappointments(silent, aftermath(silent, result()), reached=False)) == []
+    assert list(unmet_expectations(silent, fault_effect(silent, result()), reached=False)) == []
 
 
 @pytest.mark.parametrize(

@@ -42,18 +42,18 @@ class Sabotage:
     What lasts is laid on whatever takes its place.
     """
 
-    def __init__(self, lease: ContextHandle, fleet: BrowserPool, clock: Clock) -> None:
-        self._lease = lease
-        self._fleet = fleet
+    def __init__(self, handle: ContextHandle, pool: BrowserPool, clock: Clock) -> None:
+        self._handle = handle
+        self._pool = pool
         self._clock = clock
         self._told = Told()
         self._numbers = count(1)
         self._standing: list[StandingFault] = []
-        lease.on_move = self._move
+        handle.on_move = self._move
 
     async def strike(self, strike: Injection) -> Undo | None:
         """Do it. Raises Failed when it cannot be done at all."""
-        tab, chromium = self._lease.tab, self._lease.chromium
+        tab, chromium = self._handle.tab, self._handle.chromium
         match strike.fault:
             case faults.ElementFault() | faults.AlertOnLoad() | faults.ClockMoved() as fault:
                 return await self._stand(InDocuments(strike, f"{fault.kind}-{next(self._numbers)}", self._told))
@@ -64,7 +64,7 @@ class Sabotage:
             case faults.UnexpectedDialog():
                 return await _bounded(dialog(tab, strike))
             case faults.BrowserStop():
-                return stop(chromium, strike, self._lease.world)
+                return stop(chromium, strike, self._handle.world)
             case faults.BrowserKill():
                 await self._kill(strike)
             case faults.DriverKill():
@@ -92,7 +92,7 @@ class Sabotage:
     async def _stand(self, standing: StandingFault) -> Undo:
         self._standing.append(standing)
         try:
-            await _bounded(standing.lay(self._lease.tab.context))
+            await _bounded(standing.lay(self._handle.tab.context))
         except Failed:
             self._standing.remove(standing)
             raise
@@ -100,7 +100,7 @@ class Sabotage:
         async def heal() -> None:
             if standing in self._standing:  # healed already, in a healing that was broken off
                 self._standing.remove(standing)
-            await _bounded(standing.lift(self._lease.tab.context))
+            await _bounded(standing.lift(self._handle.tab.context))
 
         return heal
 
@@ -111,17 +111,17 @@ class Sabotage:
                 await _bounded(standing.lay(tab.context))
 
     async def _kill(self, strike: Injection) -> None:
-        chromium = self._lease.chromium
+        chromium = self._handle.chromium
         if not chromium.process.killable:
             raise Failed(Failure("BROWSER_ENDPOINT_UNFIT", _SHARED))
         if chromium.alive:
-            await chromium.crash(self._lease.world)
-            await self._lease.kill()
+            await chromium.crash(self._handle.world)
+            await self._handle.kill()
             strike.met()
 
     def _kill_driver(self, strike: Injection) -> None:
-        if self._fleet.driver_alive:
-            self._fleet.kill_driver(self._lease.world)
+        if self._pool.driver_alive:
+            self._pool.kill_driver(self._handle.world)
             strike.met()
 
 

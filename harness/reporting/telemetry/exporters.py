@@ -26,9 +26,9 @@ from harness.reporting.telemetry.stream import TextRedactor
 _LEVELS = {"ok": 0, "warning": 1, "critical": 2}
 
 
-def exposition(tally: MetricsSink, final_states: Mapping[str, int]) -> str:
+def exposition(sink: MetricsSink, final_states: Mapping[str, int]) -> str:
     """`final_states`: final state -> number of tasks."""
-    registry, metrics = CollectorRegistry(), tally.metrics
+    registry, metrics = CollectorRegistry(), sink.metrics
     counts = {
         "attempts": ("Attempts at steps and calls.", metrics.total_attempts),
         "circuit_opens": ("Changes of a circuit to open.", metrics.circuit_opens),
@@ -44,15 +44,15 @@ def exposition(tally: MetricsSink, final_states: Mapping[str, int]) -> str:
     tasks = Counter("taskspec_tasks", "Tasks by final state.", ["final_state"], registry=registry)
     for state, count in final_states.items():
         tasks.labels(state).inc(count)
-    _thresholds(tally, registry)
+    _thresholds(sink, registry)
     return generate_latest(registry).decode()
 
 
-def _thresholds(tally: MetricsSink, registry: CollectorRegistry) -> None:
+def _thresholds(sink: MetricsSink, registry: CollectorRegistry) -> None:
     """The most alarming readings of the run."""
     values = Gauge("taskspec_threshold_value", "Highest share or rate per minute.", ["metric"], registry=registry)
     levels = Gauge("taskspec_threshold_level", "0 ok, 1 warning, 2 critical.", ["metric"], registry=registry)
-    for reading in tally.readings:
+    for reading in sink.readings:
         values.labels(reading.metric).set(reading.value)
         levels.labels(reading.metric).set(_LEVELS[reading.level])
 

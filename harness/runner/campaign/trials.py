@@ -14,7 +14,7 @@ from typing import Any, TextIO
 import psutil
 from pydantic import ValidationError
 
-from harness.model.diagnosis import Aftermath, aftermath, disappointments
+from harness.model.diagnosis import FaultEffect, fault_effect, unmet_expectations
 from harness.model.outcome import reached
 from harness.model.plan import Plan
 from harness.model.record import MetFault, TaskResult
@@ -218,7 +218,7 @@ def judged(turn: PlannedTrial, result: TaskResult, root: Path) -> Trial:
     attack = turn.attack
     good = reached(attack.task.spec, result)
     met = result.faults[-1] if attack.fault is not None and result.faults else None
-    found = aftermath(met, result) if met else Aftermath(struck=False)
+    found = fault_effect(met, result) if met else FaultEffect(struck=False)
     missing = missing_artifacts(result.artifacts) if result.failure and not result.skipped else None
     return Trial(
         task_id=result.task_id,
@@ -239,7 +239,9 @@ def judged(turn: PlannedTrial, result: TaskResult, root: Path) -> Trial:
     )
 
 
-def _unmet(turn: PlannedTrial, result: TaskResult, met: MetFault | None, found: Aftermath, good: bool) -> Iterator[str]:
+def _unmet(
+    turn: PlannedTrial, result: TaskResult, met: MetFault | None, found: FaultEffect, good: bool
+) -> Iterator[str]:
     fault = turn.attack.fault
     ended = result.failure.message if result.failure else result.skipped or result.final_state
     if fault is None:
@@ -253,4 +255,4 @@ def _unmet(turn: PlannedTrial, result: TaskResult, met: MetFault | None, found: 
     elif not found.struck and fault.probability == 1:
         yield "the fault never struck" + ("" if result.failure is None else f", for the task ended before: {ended}")
     elif met is not None:
-        yield from disappointments(met, found, reached=good)
+        yield from unmet_expectations(met, found, reached=good)

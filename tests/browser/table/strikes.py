@@ -77,7 +77,7 @@ async def stop_browser(session: PlaywrightSession) -> None:
 
 
 async def kill_driver(session: PlaywrightSession) -> None:
-    driver = session._fleet._driver  # type: ignore[attr-defined]  # the real fleet, not the protocol
+    driver = session._pool._driver  # type: ignore[attr-defined]  # the real fleet, not the protocol
     psutil.Process(driver.pid).kill()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.agents.python import AgentSource, PluggedAgent
+from harness.agents.python import AgentSource, PythonAgent
 from harness.model.ports import Observation
 from harness.recovery.failure import Failed, Failure
 
@@ -21,9 +21,9 @@ PLAN: Any = SimpleNamespace(key="T", agent="told")
 SEEN = Observation(url="http://shop.local/", title="Shop", aria="")
 
 
-def plugged(agent: Any, timeout: float = 10.0) -> PluggedAgent:
+def plugged(agent: Any, timeout: float = 10.0) -> PythonAgent:
     """As if `agent` had been made from the settings."""
-    made = PluggedAgent(AgentSource("told", "m", "A", Path(), timeout))
+    made = PythonAgent(AgentSource("told", "m", "A", Path(), timeout))
     made._agent = agent
     return made
 
@@ -244,7 +244,7 @@ def test_making_an_agent_is_bounded_too(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.syspath_prepend(tmp_path)
 
     async def main() -> None:
-        agent = PluggedAgent(AgentSource("told", "slow_to_make", "make", tmp_path, 0.2))
+        agent = PythonAgent(AgentSource("told", "slow_to_make", "make", tmp_path, 0.2))
         with pytest.raises(Failed, match="was not made within") as caught:
             await agent.propose(PLAN, (), observe)
         assert caught.value.failure.code == "AGENT_TIMEOUT"

@@ -172,7 +172,7 @@ def test_every_task_of_a_run_has_an_agent_of_its_own_or_its_own_steps(root: Path
         inner = await agent.propose(plan(None, "B", steps=("its own",)), (), observe)
         other = await agent.propose(plan("mine", "C"), (), observe)
         again = await agent.propose(plan("mine", "A"), (), observe)
-        assert len(agent._plugged) == 2
+        assert len(agent._python_agents) == 2
         await agent.close()
         return [outer["url"], inner, other["url"], again["url"]]
 

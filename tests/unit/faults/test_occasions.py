@@ -27,13 +27,13 @@ def faults(draw: st.DrawFn) -> RequestFault:
 
 def strikes(fault: Fault, times: list[float], seed: int = 1, name: str = "a") -> list[float]:
     """The occasions that are struck, out of those that come."""
-    occasions = Triggers(fault, source_of(seed, "task", name))
+    triggers = Triggers(fault, source_of(seed, "task", name))
     struck = []
     for t in times:
-        if occasions.due(t):
-            occasions.strike()
+        if triggers.due(t):
+            triggers.strike()
             struck.append(t)
-    assert occasions.struck == len(struck)
+    assert triggers.struck == len(struck)
     return struck
 
 
@@ -60,11 +60,11 @@ def test_what_comes_later_changes_nothing_before(fault: Fault, times: list[float
 
 @given(st.integers(0, 5))
 def test_a_due_occasion_that_another_fault_took_is_not_spent(lost: int) -> None:
-    occasions = Triggers(Empty(url="*", times=1), source_of(1, "task", "a"))
-    assert all(occasions.due(0) for _ in range(lost))
-    assert occasions.due(0)
-    occasions.strike()
-    assert not occasions.due(0)
+    triggers = Triggers(Empty(url="*", times=1), source_of(1, "task", "a"))
+    assert all(triggers.due(0) for _ in range(lost))
+    assert triggers.due(0)
+    triggers.strike()
+    assert not triggers.due(0)
 
 
 def test_chances_come_out_as_declared_and_differ_by_name_and_task() -> None:

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 
-from harness.pytest_plugin.parallel import Aside, Streams, _Logs
+from harness.pytest_plugin.parallel import DeferredOutput, Streams, _Logs
 from harness.runner.parallel import Output, kept_in
 
 
@@ -142,7 +142,7 @@ def test_the_end_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that breaks off has only its cleanup."""
     cleanups: list[Callable[[], None]] = []
     manager = SimpleNamespace(hasplugin=lambda _name: True, getplugin=lambda _name: None)
-    aside = Aside(cast("pytest.Config", SimpleNamespace(
+    aside = DeferredOutput(cast("pytest.Config", SimpleNamespace(
         pluginmanager=manager, getoption=lambda _name: "fd", add_cleanup=cleanups.append
     )))  # fmt: skip
     stream = sys.stdout

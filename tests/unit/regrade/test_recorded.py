@@ -38,8 +38,8 @@ def kept(root: Path, run: str = "20251116T090000-1", runs: int = 2, page: Any = 
     (scratch / "dom_snapshot.html").write_text("<p>hush-hush</p><script>alert(1)</script>")
     evidence = Evidence(scratch, url="http://shop.local/done", extra={"page": page})
     state = Snapshot({"a": {"key": "a", "value": 1}, "pin": {"key": "pin", "value": "hush-hush"}}, {"env": {}})
-    keeper = PassedEvidence(root, run, Redactor(), runs, reached)
-    return keeper.keep(made, sample.completed(made), evidence, state)
+    daemon = PassedEvidence(root, run, Redactor(), runs, reached)
+    return daemon.keep(made, sample.completed(made), evidence, state)
 
 
 def test_what_is_kept_of_a_task_that_passed_can_be_judged(tmp_path: Path) -> None:
