@@ -37,7 +37,9 @@ with other classes of exceptions.
 """
 
 HERE = Path(__file__).parent
-REAL = tuple(HERE / name for name in ("browser", "acceptance", "unit/services", "unit/cli", "unit/history"))
+REAL = tuple(
+    HERE / name for name in ("browser", "acceptance", "unit/environment", "unit/cli", "unit/reporting/history")
+)
 """Tests of real browsers, processes and files that several write. Two busy cores may hold up any of them: such a test
 runs up to twice more when it fails, and the end of the run names it with its traceback. It is to be mended all the
 same.

@@ -12,7 +12,7 @@ from harness.reporting.history.writing import save_run
 from tests.acceptance.conftest import INI, PYPROJECT
 from tests.acceptance.documented import ROOT, blocks
 from tests.acceptance.supervised import free_base, pyproject
-from tests.unit.history.runs import execution, failed, run, several
+from tests.unit.reporting.history.runs import execution, failed, run, several
 
 ALLURE = """#!/bin/sh
 while [ "$1" != -o ]; do shift; done

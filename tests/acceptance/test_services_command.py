@@ -25,7 +25,7 @@ from harness.model.settings import load_settings
 from harness.resilience import SystemClock
 from tests.acceptance.conftest import Project
 from tests.acceptance.supervised import free_base, pyproject, site_pid
-from tests.unit.services.conftest import PROGRAM, alive, eventually, listens, programs, sites
+from tests.unit.environment.services.conftest import PROGRAM, alive, eventually, listens, programs, sites
 
 SERVICE = """
 [tool.harness.services.{name}]

@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from harness.resilience import SystemClock
-from tests.unit.dashboard.pages import hostile_run, page_of, trend
-from tests.unit.history.runs import execution, many, record, run
+from tests.unit.reporting.dashboard.pages import hostile_run, page_of, trend
+from tests.unit.reporting.history.runs import execution, many, record, run
 
 PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 OPENS = 8.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.cli.cause_lines import document, lines
 from harness.cli.failed_tasks import FailedTasks
 from harness.reporting.triage import causes, troubles
-from tests.unit.history.runs import execution, failed, nodeid, run
+from tests.unit.reporting.history.runs import execution, failed, nodeid, run
 
 
 def told(*codes: str, tasks: int = 3) -> tuple[list[str], FailedTasks]:

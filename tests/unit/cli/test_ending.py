@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from harness.cli.main import app
 from harness.reporting.history.writing import save_run
-from tests.unit.history.runs import run
+from tests.unit.reporting.history.runs import run
 
 
 def ended(*arguments: str) -> tuple[int, Any, str]:

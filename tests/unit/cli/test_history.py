@@ -20,7 +20,7 @@ from harness.reporting.dashboard.page import page
 from harness.reporting.history.reading import load_run, recent_runs
 from harness.reporting.history.record import OwnerProcess
 from harness.reporting.history.writing import RunWriter, save_run
-from tests.unit.history.runs import execution, failed, nodeid, record, run, several
+from tests.unit.reporting.history.runs import execution, failed, nodeid, record, run, several
 
 RUN = CliRunner()
 

@@ -15,7 +15,7 @@ from harness.cli.main import app
 from harness.model.settings import Settings, load_settings
 from harness.reporting.history.file import HISTORY
 from harness.reporting.history.writing import save_run
-from tests.unit.history.runs import execution, executions, failed, run, several
+from tests.unit.reporting.history.runs import execution, executions, failed, run, several
 
 ROOT = Path(__file__).parents[3]
 TEXT = (ROOT / "docs" / "history.md").read_text("utf-8")

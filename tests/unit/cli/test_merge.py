@@ -14,7 +14,7 @@ from harness.cli.main import app
 from harness.reporting.history.reading import load_run
 from harness.reporting.history.writing import save_run
 from tests.unit.cli.test_show import keep
-from tests.unit.history.runs import execution, executions, failed, run
+from tests.unit.reporting.history.runs import execution, executions, failed, run
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from harness.cli.main import app
 from harness.cli.show import headline, line, page
 from harness.reporting.history.writing import save_run
 from harness.reporting.task_record import LAST_RUN, write_last_run
-from tests.unit.history.runs import run
+from tests.unit.reporting.history.runs import run
 
 REPORT: dict[str, Any] = {
     "task_id": "T-1",

@@ -16,7 +16,7 @@ from harness.pytest_plugin.telemetry import AllureEvents, check_extras, printabl
 from harness.reporting.telemetry.record import TaskDone, TelemetryEvent
 from harness.resilience.events import CircuitChanged, GaveUp, Retrying, ServiceChanged, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
-from tests.unit.telemetry.stage import record
+from tests.unit.reporting.telemetry.stage import record
 
 QUICK = Retrying("open", 1, 3, 1.0, "refused")
 OPENED = CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5")

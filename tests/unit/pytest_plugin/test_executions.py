@@ -11,7 +11,7 @@ import pytest
 from harness.pytest_plugin.history import Executions
 from harness.reporting.history.record import Execution
 from harness.reporting.task_record import TaskRecord
-from tests.unit.history.runs import BEGAN, failed, nodeid, record
+from tests.unit.reporting.history.runs import BEGAN, failed, nodeid, record
 
 NODE = nodeid("T-1")
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from harness.pytest_plugin.terminal import add_properties, properties
-from tests.unit.history import runs
+from tests.unit.reporting.history import runs
 
 
 def test_of_a_failure_all_that_is_known() -> None:

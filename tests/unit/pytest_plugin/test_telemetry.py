@@ -24,7 +24,7 @@ from harness.reporting.task_record import task_record
 from harness.reporting.telemetry.log import LOGGER, EventLog, events_of
 from harness.resilience.events import Retrying, Waiting
 from tests.unit.reporting import sample
-from tests.unit.telemetry.stage import record
+from tests.unit.reporting.telemetry.stage import record
 
 LONG = Waiting("open", 30.0, "circuit origin:http://shop.local is open")
 

@@ -1,0 +1,133 @@
+"""The stream: stamped, redacted, told to everybody, harmed by nobody."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from harness.faults.python import fault_of
+from harness.model.events import TaskEnded, TaskStarted
+from harness.reporting.redaction import MARK
+from harness.reporting.telemetry.record import Record
+from harness.reporting.telemetry.stream import in_task
+from harness.resilience.events import CircuitChanged, InvariantBroken, Retrying, ServiceChanged
+from harness.resilience.thresholds import ThresholdCrossed
+from tests.unit.fakes import START
+from tests.unit.reporting import sample
+from tests.unit.reporting.telemetry.stage import Stage
+
+REFUSAL = fault_of({"kind": "refuse", "host": "shop.local", "connections": 1})
+OPENED = CircuitChanged("origin:shop", "closed", "open", "consecutive_failures_5")
+
+
+def test_an_event_is_stamped() -> None:
+    stage = Stage(worker="gw1")
+    stage.clock.time = 2.0
+    plan = sample.plan()
+    stage.telemetry.emit(OPENED)
+    with in_task(plan):
+        stage.telemetry.emit(OPENED)
+        stage.telemetry.emit(ThresholdCrossed("error_rate", "ok", "warning", 0.1, 0.05, "share"))
+    stage.telemetry.emit(OPENED)
+    at = START + timedelta(seconds=2)
+    assert stage.records[0] == Record(at, OPENED, "run-1", "gw1", "")
+    assert [record.task_id for record in stage.records] == ["", plan.task_id, "", ""]
+
+
+def test_what_is_started_in_a_task_belongs_to_it() -> None:
+    stage = Stage()
+    with in_task(sample.plan(task_id="T-1")):
+        context = contextvars.copy_context()
+        thread = threading.Thread(target=lambda: context.run(stage.telemetry.emit, OPENED))
+        thread.start()
+        thread.join()
+    stage.telemetry.emit(OPENED)
+    assert [record.task_id for record in stage.records] == ["T-1", ""]
+
+
+def test_who_waits_is_woken() -> None:
+    woken: list[Record] = []
+    stage = Stage()
+    with in_task(sample.plan(), woken.append):
+        stage.telemetry.emit(OPENED)
+    assert woken == stage.records
+
+
+def test_a_task_that_has_ended_is_not_told_of_again() -> None:
+    """The watch over a service is begun in the first task, and outlives it."""
+    woken: list[Record] = []
+    stage = Stage()
+    with in_task(sample.plan(faults=(REFUSAL,)), woken.append):
+        context = contextvars.copy_context()
+    context.run(stage.telemetry.emit, OPENED)
+    assert (woken, [record.task_id for record in stage.records], stage.records[0].faulted) == ([], [""], False)
+
+
+def test_services_belong_to_no_task_and_who_waits_is_woken() -> None:
+    woken: list[Record] = []
+    stage = Stage()
+    with in_task(sample.plan(faults=(REFUSAL,)), woken.append):
+        stage.telemetry.emit(ServiceChanged("demo", "up", "down", "crash_1"))
+    (record,) = stage.records
+    assert (record.task_id, record.faulted) == ("", False)
+    assert woken == [record]
+
+
+def test_secrets_are_taken_out() -> None:
+    stage = Stage(redact=("card-[0-9]+",))
+    stage.telemetry.emit(Retrying("open", 1, 3, 1.0, "hunter2 card-77", "network"))
+    stage.telemetry.on(TaskStarted(sample.plan(secrets=("hunter2",)), START))
+    stage.telemetry.emit(Retrying("open hunter2", 1, 3, 1.0, "hunter2", "network"))
+    stage.telemetry.emit(InvariantBroken("rule", {"of": "hunter2"}))
+    assert stage.events == [
+        Retrying("open", 1, 3, 1.0, f"hunter2 {MARK}", "network"),
+        Retrying(f"open {MARK}", 1, 3, 1.0, MARK, "network"),
+        InvariantBroken("rule", {"of": MARK}),
+    ]
+
+
+def test_sinks_of_a_thread_are_told_when_it_asks() -> None:
+    later: list[Record] = []
+    stage = Stage(later=[later.append])
+    stage.telemetry.emit(OPENED)
+    assert (len(stage.records), later) == (1, [])
+    stage.telemetry.deliver()
+    stage.telemetry.deliver()
+    assert later == stage.records
+
+
+def test_a_sink_that_raises_harms_nobody_and_is_said_once() -> None:
+    def broken(record: Record) -> None:
+        raise ValueError(f"number {len(stage.records)}")
+
+    last: list[Record] = []
+    stage = Stage(sinks=(broken,))
+    stage.telemetry.add(last.append)
+    for _ in range(3):
+        stage.telemetry.emit(OPENED)
+    assert (len(stage.records), len(last)) == (3, 3)
+    assert stage.telemetry.problems == {"broken": "ValueError: number 1"}
+
+
+def test_tasks_with_faults_are_marked() -> None:
+    stage = Stage()
+    with in_task(sample.plan(faults=(REFUSAL,))):
+        stage.telemetry.emit(OPENED)
+    assert stage.records[0].faulted
+
+
+@pytest.mark.parametrize(("expect", "marked"), [
+    ({"final_state": "failed", "code": "NET_DNS"}, True),
+    ({"final_state": "aborted", "error_type": "unknown"}, True),
+    ({"final_state": "completed", "warnings": ["step_skipped"]}, False),
+])  # fmt: skip
+def test_tasks_that_declare_a_failure_are_marked(expect: dict[str, Any], marked: bool) -> None:
+    stage = Stage()
+    with in_task(sample.plan(spec={"expect": expect})):
+        stage.telemetry.emit(OPENED)
+    stage.telemetry.on(TaskEnded(sample.plan(spec={"expect": expect}), sample.completed(sample.plan()), START))
+    assert [record.faulted for record in stage.records] == [marked, marked]

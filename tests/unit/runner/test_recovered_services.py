@@ -1,0 +1,58 @@
+"""Circuits of a service that is there again close, whichever process has started it; and that is no task's doing."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.model.settings import Settings
+from harness.reporting.redaction import Redactor
+from harness.reporting.telemetry.record import Record
+from harness.reporting.telemetry.stream import Telemetry, in_task
+from harness.resilience.breaker import CircuitState
+from harness.resilience.events import CircuitChanged, ServiceChanged
+from harness.runner.harness import Harness
+from tests.unit.environment.services.conftest import settings
+from tests.unit.fakes import FakeClock
+from tests.unit.reporting import sample
+
+PLAIN = cast("Any", SimpleNamespace(faults=(), spec=SimpleNamespace(expect=None)))
+
+
+@pytest.mark.parametrize(
+    ("before", "started", "state"),
+    [
+        ("restarting", True, CircuitState.CLOSED),
+        ("down", True, CircuitState.CLOSED),
+        ("booting", True, CircuitState.CLOSED),
+        ("unhealthy", True, CircuitState.OPEN),
+        ("down", False, CircuitState.OPEN),
+    ],
+)
+def test_circuits_close_when_their_service_was_gone_and_answers(
+    tmp_path: Path, before: str, started: bool, state: CircuitState
+) -> None:
+    """A worker of xdist sees what its controller restarts go `down` and come `up`. At the start nothing was gone."""
+    told: list[Record] = []
+    stream = Telemetry("run", FakeClock(), Redactor((), ()), sinks=[told.append])
+
+    async def main() -> CircuitState:
+        harness = Harness(Settings(root=tmp_path, services={"site": settings(9)}), "run", stream.emit)
+        harness._ready = started
+        breaker = harness.circuits.of(PLAIN)("http://shop.local/cart")
+        assert breaker is not None
+        for _ in range(5):
+            breaker.admit().failed("gone")
+        with in_task(sample.plan(task_id="T-1")):
+            harness._of_services(ServiceChanged("site", before, "up", "already_running"))
+        await harness.close()
+        return breaker.state
+
+    assert asyncio.run(main()) is state
+    resets = [each for each in told if isinstance(each.event, CircuitChanged) and each.event.reason == "manual_reset"]
+    assert [each.task_id for each in resets] == [""] * (state is CircuitState.CLOSED)
+    assert told[-1].event == ServiceChanged("site", before, "up", "already_running")
