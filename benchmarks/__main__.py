@@ -1,4 +1,4 @@
-"""`make bench`, `python -m benchmarks`: the figures of DESIGN 7, each beside its rival's."""
+"""`make bench`, `python -m benchmarks`: the figures of docs/benchmarks.md, each beside its rival's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step and a task cost, over the same in raw async Playwright (DESIGN 7, first two lines)."""
+"""What a step and a task cost, over the same in raw async Playwright (docs/benchmarks.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a benchmark: what was measured, against whom, and whether the bound of DESIGN 7 is met."""
+"""The rows of a benchmark: what was measured, against whom, and whether its bound (docs/benchmarks.md) is met."""
 
 from __future__ import annotations
 

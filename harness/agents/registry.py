@@ -1,4 +1,4 @@
-"""Agents by name: of the settings, else of the installed packages (issue 3, 12)."""
+"""Agents by name: of the settings, else of the installed packages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.spec.steps import Step
 
 
 class ScriptedAgent:
-    """Proposes `steps[len(history)]`: rewinding is slicing the history (DESIGN 3)."""
+    """Proposes `steps[len(history)]`: rewinding is slicing the history."""
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:  # noqa: ARG002
         """The next step; None after the last. `history` holds only records of steps (index >= 0)."""

@@ -1,4 +1,4 @@
-"""The browser's side of a checkpoint: taken from the open pages, and put back into others (DESIGN 4.5).
+"""The browser's side of a checkpoint: taken from the open pages, and put back into others (docs/design/checkpoints.md).
 
 Lives in memory only. Not kept: a page's history, its opener, what only its scripts know, frames of other origins.
 """

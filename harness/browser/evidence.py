@@ -30,7 +30,7 @@ from harness.model.ports import Item
 from harness.recovery import Capture
 from harness.resilience import Clock, Deadline
 
-# How the page looked after the last step that passed: for when it can no longer be asked (DESIGN 4.11).
+# How the page looked after the last step that passed: for when it can no longer be asked.
 
 SECONDS = 0.5
 """How long one look may take; a page that needs longer keeps the look before."""

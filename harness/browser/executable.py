@@ -1,4 +1,4 @@
-"""Where the browser is: the one asked for, Playwright's own download, then the system's (DESIGN 5)."""
+"""Where the browser is: the one asked for, Playwright's own download, then the system's."""
 
 from __future__ import annotations
 

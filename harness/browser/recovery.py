@@ -1,4 +1,4 @@
-"""From a page that cannot be trusted to one that can, by the lowest rung that helps (findings/failures 3, R2 to R6)."""
+"""From a page that cannot be trusted to one that can, by the lowest rung that helps (docs/decisions/006)."""
 
 from __future__ import annotations
 

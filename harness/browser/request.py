@@ -86,7 +86,7 @@ class SessionRequest:
 
     @property
     def traced_from_start(self) -> bool:
-        """Whether the first step is already in trace.zip (DESIGN 4.11)."""
+        """Whether the first step is already in trace.zip."""
         return self.tracing == "on" or (self.recording == "full" and self.tracing != "off")
 
     @property

@@ -1,4 +1,4 @@
-"""What leaves the pages while a step is under way: the evidence that it was a write (DESIGN 4.2).
+"""What leaves the pages while a step is under way: the evidence that it was a write (docs/design/never-twice.md).
 
 It is written down as the request leaves, in this process: whatever dies afterwards, it is known.
 """

@@ -104,7 +104,7 @@ KIND = "What goes wrong."
 TASK = "A browser task: its goal, steps and success criteria, and what is done when something fails."
 ERROR_TYPE = "The kind of a failure; `harness explain` knows the finer codes."
 SCHEMA = "The JSON Schema that editors check this file with; a run ignores it."
-_REFERENCE = re.compile(r" \((?:DESIGN|specs/)[^)]*\)")
+_REFERENCE = re.compile(r" \(docs/(?:design|decisions)/[^)]*\)")
 
 Schema = dict[str, Any]
 
@@ -200,7 +200,7 @@ def schemas() -> dict[str, Schema]:
 
 
 def _task_spec() -> Schema:
-    """What files may hold: shorthands, settings of any strategy, keys of one's own (DESIGN 4.1)."""
+    """What files may hold: shorthands, settings of any strategy, keys of one's own."""
     schema = {**TaskSpec.model_json_schema(), "description": TASK}
     schema["properties"] = {"$schema": dict(EDITORS_KEY), **schema["properties"]}
     bindings = schema["properties"]["state_bindings"]
@@ -239,7 +239,7 @@ def _with_descriptions(schema: Schema) -> Schema:
 
 
 def _rule(name: str, strategies: Mapping[str, type[BaseModel]], definitions: Mapping[str, Schema]) -> Schema:
-    """A strategy's name alone, or an object with the settings of all strategies, as specs/003 2.1 prints it."""
+    """A strategy's name alone, or an object with the settings of all strategies."""
     settings: Schema = {}
     for model in strategies.values():
         settings = {**definitions[model.__name__]["properties"], **settings}
@@ -277,7 +277,7 @@ def _tagged(definitions: Mapping[str, Schema], models: Iterable[type[BaseModel]]
 
 
 def _error_report() -> Schema:
-    """Only what specs/003 3.1 requires is required."""
+    """Only what every report has is required."""
     schema = ErrorReport.model_json_schema()
     for definition in schema["$defs"].values():
         definition.pop("required", None)

@@ -60,7 +60,7 @@ class Checked:
 
 
 def check_paths(paths: Sequence[Path], *, strict: bool, agent: str | None = None, needs_steps: bool = True) -> Checked:
-    """`strict`: warnings are errors, and what specs/003 requires has to be there.
+    """`strict`: warnings are errors, and the keys of a complete file must be there.
 
     `agent` chooses the steps of tasks that have none, in place of the settings' one; without `needs_steps` nobody does.
     """
@@ -314,7 +314,9 @@ def annotation(problem: Problem) -> str:
 
 def validate(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Task files, or folders that hold some.")],
-    strict: Annotated[bool, typer.Option(help="Warnings are errors, and specs/003's `required` holds.")] = False,
+    strict: Annotated[
+        bool, typer.Option(help="Warnings are errors; the keys of a complete file must be there.")
+    ] = False,
     agent: Annotated[
         str | None,
         typer.Option(

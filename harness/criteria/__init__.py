@@ -1,4 +1,4 @@
-"""The assertion language (DESIGN 4.8): parse a criterion, evaluate it over any sources, explain what failed."""
+"""The assertion language: parse a criterion, evaluate it over any sources, explain what failed."""
 
 from harness.criteria.check import Explanation, Sources, Verdict, difference
 from harness.criteria.evaluate import evaluate, evaluate_value, pauses

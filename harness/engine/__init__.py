@@ -1,4 +1,4 @@
-"""The engine: runs a plan over ports. Does no I/O of its own (DESIGN 3)."""
+"""The engine: runs a plan over ports. Does no I/O of its own."""
 
 from harness.engine.task import run_task
 

@@ -83,7 +83,7 @@ async def proposed(run: Run) -> Step | TaskStop | None:
 
 
 async def _unknown(run: Run) -> TaskStop | None:
-    """A write may not be done twice, and an agent that sees it failed would (DESIGN 4.2)."""
+    """A write may not be done twice, and an agent that sees it failed would."""
     last = run.journal.history[-1] if run.journal.history else None
     if last is None or last.failure is None or await took_effect(run, last.step, last.failure, last.sent) is not None:
         return None

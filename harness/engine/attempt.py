@@ -117,7 +117,7 @@ async def _do(run: Run, index: int, step: Step, remedy: Remedy | None, within: f
 
 
 def _patience(run: Run, step: Step, remedy: Remedy | None, within: float) -> float:
-    """How long to look for the element (DESIGN 4.3).
+    """How long to look for the element (docs/design/deadlines.md).
 
     `wait` is itself the looking, so it may take the whole attempt, unless it has fallbacks to go on to.
     """
@@ -175,7 +175,7 @@ _WORDS = {"PRECONDITION_NOT_MET": "Precondition not met", "STATE_INCONSISTENT": 
 
 
 async def judge(run: Run, text: str, until: Deadline, code: str, *, expect: float = 0.0) -> Outcome:
-    """Evaluate a criterion; a failed one explains itself (DESIGN 4.8). `expect`: seconds to wait until it holds."""
+    """Evaluate a criterion; a failed one explains itself. `expect`: seconds to wait until it holds."""
     verdict = await evaluate(parse(text), PageSources(run, until), run.ports.clock, until, expect=expect)
     if verdict.holds or verdict.explanation is None:
         return Passed({"waited": True} if verdict.waited else {})
@@ -205,7 +205,7 @@ _CALL = re.compile(r"(?:mem|json)\(.*\)", re.DOTALL)
 
 
 async def _compare(run: Run, step: Assert, text: str, until: Deadline) -> Outcome:
-    """`value` is literal, except a comparator with a number, or a single mem(...) or json(...) call (DESIGN 4.2)."""
+    """`value` is literal, except a comparator with a number, or a single mem(...) or json(...) call."""
     actual, operator = fold(text), "=="
     expected: Json = step.value
     if isinstance(expected, str):

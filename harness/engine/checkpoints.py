@@ -1,4 +1,4 @@
-"""Checkpoints: taken before the steps that the task names, gone back to, and verified (specs/003 4.1, DESIGN 4.5)."""
+"""Checkpoints: taken before the steps that the task names, gone back to, and verified."""
 
 from __future__ import annotations
 

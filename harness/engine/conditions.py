@@ -1,4 +1,4 @@
-"""Memory against the environment, where `state_bindings` ties them together (DESIGN 4.4)."""
+"""Memory against the environment, where `state_bindings` ties them together."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ ENVIRONMENT = "environment"
 CHOICES = (ENVIRONMENT, "memory")
 
 
-# Success criteria, at the end: each is judged, and then all of them in one last look (DESIGN 4.4).
+# Success criteria, at the end: each is judged, and then all of them in one last look (docs/decisions/021).
 
 UNMET = "CRITERIA_UNMET"
 
@@ -227,7 +227,7 @@ async def _with_the_others(run: Run, ending: TaskStop, rest: list[Assert]) -> Ta
 
 
 async def _unless_relaxed(run: Run, ending: TaskStop) -> TaskStop | None:
-    """`fallback_plan: relaxed_success_criteria` (specs/003 2.1): None when all of them hold."""
+    """`fallback_plan: relaxed_success_criteria`: None when all of them hold."""
     for criterion in run.plan.relaxed:
         step = Assert(expr=str(criterion))
         if not isinstance(await attempt(run, run.journal.under_way, step, None, UNMET), Passed):
@@ -236,7 +236,7 @@ async def _unless_relaxed(run: Run, ending: TaskStop) -> TaskStop | None:
     return None if run.plan.relaxed else ending
 
 
-# Before the first step: what must hold, and how it is set up (specs/003 4.5, DESIGN 4.4); step_index -1.
+# Before the first step: what must hold, and how it is set up; step_index -1.
 
 BEFORE = -1
 REPAIR = "repair"

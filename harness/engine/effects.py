@@ -1,4 +1,4 @@
-"""A `write` is never done twice (DESIGN 4.2): evidence first, then `done_when`, else it is not known."""
+"""Why a write is not repeated (docs/design/never-twice.md): evidence first, then `done_when`, else it is not known."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def contradicted(run: Run, step: Step) -> bool:
 
 
 async def barred(run: Run, addresses: Iterable[str]) -> str | None:
-    """Why one of these addresses must not be asked for again: a write has produced it, and may stand (DESIGN 4.2).
+    """Why one of these addresses must not be asked for again: a write has produced it, and may stand.
 
     Its `done_when` is asked, and says that it may when the write has its effect no more.
     """

@@ -1,4 +1,4 @@
-"""Whether the remedy that a rule proposes may be applied here: decisions over what has happened (DESIGN 4.2 to 4.4)."""
+"""Whether the remedy that a rule proposes may be applied here: decisions over what has happened."""
 
 from __future__ import annotations
 

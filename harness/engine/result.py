@@ -131,7 +131,7 @@ async def _snapshot(stage: Stage, capture: Capture) -> Snapshot:
 
 
 def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context:
-    """specs/003 3.1 `context`: the failure's own evidence beside the fixed keys."""
+    """`context` of the report: the failure's own evidence beside the fixed keys."""
     failure = result.failure
     assertion = failure.assertion if failure else None
     taken = {item.name for item in evidence.items if item.status == "taken"}
@@ -155,7 +155,7 @@ def _context(result: TaskResult, evidence: Evidence, state: Snapshot) -> Context
 
 
 def _of_the_step(result: TaskResult) -> dict[str, Any]:
-    """The selectors that the step and its rule declare (specs/003 4.3); the precondition that did not hold (4.5)."""
+    """The selectors that the step and its rule declare; the precondition that did not hold."""
     failure = result.failure
     if failure is not None and failure.code == "PRECONDITION_NOT_MET":
         return {"precondition": failure.details.get("criterion"), "error": failure.message}
@@ -241,7 +241,7 @@ def _judged(played: TaskRun, score: Score | None) -> TaskResult:
 
 
 def _passed(played: TaskRun, score: Score | None) -> FinalState:
-    """`partial_success` when something of the task was left out, replaced or relaxed (DESIGN 4.4)."""
+    """`partial_success` when something of the task was left out, replaced or relaxed."""
     journal = played.journal
     skipped = any(record.skipped for record in journal.trace)
     partial = skipped or played.alternative or journal.relaxed or (score and score.unmet)
@@ -307,7 +307,7 @@ def _alternative_used(ending: TaskStop, alternative: TaskResult) -> Warning_:
     return Warning_("alternative_task_used", text, ending.index, details)
 
 
-# How much of a task was reached: `scoring_checkpoints` and `rubrics` (DESIGN 4.1).
+# How much of a task was reached: `scoring_checkpoints` and `rubrics` (docs/decisions/005).
 
 SECONDS = 5.0
 """For all parts together."""

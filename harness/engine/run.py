@@ -17,7 +17,7 @@ from harness.recovery.failure import Failed, Failure
 from harness.resilience import Deadline
 from harness.spec.steps import Dialog, Hover, Open, Step, SwitchPage, Type
 
-# What a task may use up (DESIGN 4.4). `max_seconds` is part of the deadline, `max_retries` of the permission.
+# What a task may use up. `max_seconds` is part of the deadline, `max_retries` of the permission.
 
 
 def overspent(run: Run, *, another: bool) -> TaskStop | None:
@@ -35,7 +35,7 @@ def overspent(run: Run, *, another: bool) -> TaskStop | None:
 
 
 AGENT_STEPS = 30
-"""Steps of an agent whose task has no `max_steps` (issue 3, 12)."""
+"""Steps of an agent whose task has no `max_steps`."""
 
 
 def _ended(message: str, index: int) -> TaskStop:
@@ -50,7 +50,7 @@ _PASSING = (Hover, Type, Dialog, SwitchPage)
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The state just before a step (DESIGN 4.5). `page` is None for the start of the task: an empty browser."""
+    """The state just before a step (docs/design/checkpoints.md). `page`: None for an empty browser."""
 
     index: int
     page: Saved | None
@@ -59,7 +59,7 @@ class Checkpoint:
 
 @dataclass(slots=True)
 class TaskJournal:
-    """History is what counts, and a rewind slices it; the trace is append-only (DESIGN 3)."""
+    """History is what counts, and a rewind slices it; the trace is append-only."""
 
     history: list[StepRecord] = field(default_factory=list)
     """Of the steps that the agent chose."""
@@ -144,7 +144,7 @@ class TaskJournal:
 
 
 def counts(failure: Failure) -> bool:
-    """Whether a lost page or browser counts against the task (DESIGN 4.4: the third is permanent).
+    """Whether a lost page or browser counts against the task (the third is permanent).
 
     What a fault plan has ended, and what was ended for another task's sake, does not.
     """
@@ -163,7 +163,7 @@ class Run:
     inside: Callable[[Plan], Awaitable[TaskResult]]
     """Runs another task in the middle of this one, in the same world."""
     stretch: float = 1.0
-    """Factor for `timeout` and `step_timeout`, after a rewind (specs/003 4.1)."""
+    """Factor for `timeout` and `step_timeout`, after a rewind."""
 
     @property
     def t(self) -> float:
@@ -205,7 +205,7 @@ class Run:
             raise Failed(Failure("CHANNEL_UNREADABLE", message, cause=error)) from error
 
     def world_time(self) -> datetime:
-        """Now, as the task sees it: its `time` plus what has passed since (DESIGN 4.1)."""
+        """Now, as the task sees it: its `time` plus what has passed since."""
         if self.plan.start is None:
             return self.ports.clock.wall()
         return self.plan.start + timedelta(seconds=self.t)

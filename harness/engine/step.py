@@ -1,4 +1,4 @@
-"""The whole of step execution: try, and while it fails, apply the next remedy (DESIGN 3, 4.2, 4.4)."""
+"""The whole of step execution: try, and while it fails, apply the next remedy (docs/design/steps-and-recovery.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from harness.resilience.circuits import CircuitScope
 from harness.spec.references import MissingMemory, resolve
 from harness.spec.steps import Api, Download, Open, Step, Wait
 
-# A site that failed too often in a row is left alone for a while (specs/004 4.3, specs/000 Layer 2, DESIGN 8).
+# A site that failed too often in a row is left alone for a while (docs/design/events-and-resilience.md).
 
 DOWN = frozenset(
     {
@@ -381,7 +381,7 @@ async def _remedy_failed(
 
 
 def _again(progress: StepState, failure: Failure) -> Step:
-    """What a retry does. A click that was performed is not repeated: the GET it started is (DESIGN 4.2)."""
+    """What a retry does. A click that was performed is not repeated: the GET that it started is."""
     step, url = progress.declared, failure.details.get("url")
     if "remember" in failure.details:  # the act itself was done
         return Wait(value=0, remember=step.remember, timeout=step.timeout, screenshot_id=step.screenshot_id)

@@ -1,4 +1,4 @@
-"""One task from start to end: preconditions, steps, success criteria, evidence, report (DESIGN 3)."""
+"""One task from start to end: preconditions, steps, success criteria, evidence, report."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ async def _agent_goes_on(run: Run, ending: TaskStop) -> TaskStop | None:
 
 
 def _missing_at_the_end(run: Run) -> TaskStop | None:
-    """Under `--taskspec-strict` what is missing at the end is a failure (DESIGN 4.1)."""
+    """Under `--taskspec-strict` what is missing at the end is a failure."""
     if not run.plan.strict:
         return None
     world, session = run.stage.world, run.stage.session

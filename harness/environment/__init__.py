@@ -1,4 +1,4 @@
-"""The sites under test: find or start them, wait for their health, stop what was started (DESIGN 4.10)."""
+"""The sites under test: find or start them, wait for their health, stop what was started."""
 
 from harness.environment.channels import Channels
 from harness.environment.memory import MemoryEntry, MemoryStore

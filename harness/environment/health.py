@@ -15,7 +15,7 @@ import httpx2
 from harness.model.service_settings import ServiceSettings
 
 PROBE_TIMEOUT = 0.5
-"""Seconds for one question (DESIGN 4.10)."""
+"""Seconds for one question."""
 ADDRESS = "127.0.0.1"
 MAX_ANSWER = 1_000_000
 """Bytes of an answer that are read; a health answer is much smaller."""
@@ -30,7 +30,7 @@ class Health(Enum):
     SILENT = "silent"
     """Something listens and has not answered yet."""
     STARTING = "starting"
-    """It answers 503: it is starting, or shutting down (specs/000, Health Check Endpoint)."""
+    """It answers 503: it is starting, or shutting down."""
     OTHER = "other"
     """Something answers, and not what was expected."""
 

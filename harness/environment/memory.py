@@ -29,7 +29,7 @@ _GET: Final = "SELECT key, value, ts, source, confidence FROM memory WHERE world
 
 @dataclass(frozen=True, slots=True)
 class MemoryEntry:
-    """One MemoryKV entry (DESIGN 4.9). `ts` is ISO 8601, UTC, in whole seconds."""
+    """One MemoryKV entry. `ts` is ISO 8601, UTC, in whole seconds."""
 
     key: str
     value: Any

@@ -107,7 +107,7 @@ def _prefix(pid: int) -> str:
     return f"{pid}-{identity.birth:.0f}-" if identity else f"{pid}-gone-"
 
 
-# What a service is to those who rely on it (specs/000 ServerState, specs/002 status), as a table.
+# What a service is to those who rely on it (docs/design/events-and-resilience.md), as a table.
 
 
 class ServiceState(StrEnum):

@@ -1,4 +1,4 @@
-"""All services of a project: started, supervised, stopped (DESIGN 4.10)."""
+"""All services of a project: started, supervised, stopped (docs/design/isolation-and-state.md)."""
 
 from __future__ import annotations
 

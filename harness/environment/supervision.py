@@ -1,4 +1,4 @@
-"""Keeps one service running: what dies or hangs is started again at once, until it is permanent (DESIGN 4.10, 8)."""
+"""Keeps one service running: what dies or hangs is started again at once, until it is permanent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment's part of a checkpoint: its channels' documents, saved and put back by difference (DESIGN 4.5)."""
+"""The environment's part of a checkpoint: its channels' documents, saved and put back by difference."""
 
 from __future__ import annotations
 

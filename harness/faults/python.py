@@ -1,4 +1,4 @@
-"""Faults injected from Python (specs/003 7.1): they wait for the next task, or stand while a block lasts."""
+"""Faults injected from Python: they wait for the next task, or stand while a block lasts."""
 
 from __future__ import annotations
 

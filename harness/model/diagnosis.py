@@ -1,4 +1,4 @@
-"""How a record becomes a report: the ErrorReport of a failed result, and the trace (specs/003 5)."""
+"""How a record becomes a report: the ErrorReport of a failed result, and the trace."""
 
 from __future__ import annotations
 
@@ -296,7 +296,7 @@ def _step_json(record: StepRecord) -> dict[str, Any]:
 
 
 def trace(result: TaskResult) -> dict[str, Any]:
-    """The Trace of a run: a line for each attempt (specs/003 5.1 to 5.4)."""
+    """The Trace of a run: a line for each attempt."""
     lines = [_line(record, attempt) for record in result.history for attempt in record.attempts if record.index >= 0]
     document: dict[str, Any] = {"task_id": result.task_id, "steps": lines}
     if result.warnings:
@@ -338,7 +338,7 @@ def went_back(record: StepRecord) -> str:
 
 
 def note(attempt: Attempt, declared: Step) -> str:
-    """`RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...` (specs/003 5.2 to 5.4).
+    """`RETRY (after 2s): SUCCESS`, `FALLBACK #b: FAILED - ...`.
 
     `declared` is the step as written: a click that was done and whose page failed is not clicked again, its page is
     opened again, and the note says so.

@@ -12,7 +12,7 @@ from harness.spec.task import Expect, TaskSpec
 
 
 def shortcomings(spec: TaskSpec, memory: Mapping[str, Json], files: Iterable[Path]) -> Iterator[Warning_]:
-    """`memory_keys`, `artifacts` and `expected_memory` that are not there at the end (DESIGN 4.1)."""
+    """`memory_keys`, `artifacts` and `expected_memory` that are not there at the end (docs/design/task-files.md)."""
     for key in spec.memory_keys:
         if not _known(memory, key):
             yield Warning_("memory_key_missing", f"memory_keys names {key!r}, which no step wrote", None, {"key": key})

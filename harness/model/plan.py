@@ -17,7 +17,7 @@ from harness.spec.task import ScoringCheckpoint, TaskSpec
 
 @dataclass(frozen=True, slots=True)
 class ReadyRepair:
-    """A repair of the task, made ready (DESIGN 4.4)."""
+    """A repair of the task, made ready (docs/design/steps-and-recovery.md)."""
 
     applies: frozenset[int]
     """Numbers of the preconditions that it repairs."""
@@ -36,7 +36,7 @@ class Plan:
     key: str
     """Safe, unique directory name of this item under `errors/`."""
     world: str
-    """World id (DESIGN 4.9)."""
+    """World id (docs/design/isolation-and-state.md)."""
     steps: tuple[Step, ...]
     preconditions: tuple[Criterion, ...]
     success_criteria: tuple[Criterion, ...]

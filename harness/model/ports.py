@@ -1,4 +1,4 @@
-"""What the engine needs from outside, as Protocols (DESIGN 3)."""
+"""What the engine needs from outside, as Protocols."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What an agent sees, when it asks (issue 3, 12)."""
+    """What an agent sees, when it asks."""
 
     url: str
     title: str
@@ -140,7 +140,7 @@ class Session(Protocol):
         ...
 
     async def passed(self, index: int) -> None:
-        """The step of this index has passed: under full recording, what the page shows now is kept (DESIGN 4.11).
+        """The step of this index has passed: under full recording, what the page shows now is kept.
 
         Bounded; never raises.
         """
@@ -183,13 +183,13 @@ class Session(Protocol):
         """Make a page that can be trusted again, by the lowest rung of the ladder that helps after this failure.
 
         A page that hangs is freed and keeps its state; one that crashed is replaced in the same context; else there is
-        a new context with the same storage, at the last URL (DESIGN 4.3, ring 2). Returns why that could not be had.
+        a new context with the same storage, at the last URL (docs/decisions/006). Returns why that could not be had.
         `barred` is why that URL must not be asked for again: a page that is still there may be freed all the same.
         """
         ...
 
     async def save(self, within: float) -> Saved:
-        """Cookies, localStorage, IndexedDB, sessionStorage, open pages with URL and form values (DESIGN 4.5).
+        """Cookies, localStorage, IndexedDB, sessionStorage, open pages with URL and form values.
 
         Raises Failed when the page cannot be asked.
         """
@@ -209,7 +209,7 @@ class Session(Protocol):
         ...
 
     async def record(self) -> None:
-        """From now on record in full: the first failure of a step has happened (DESIGN 4.11)."""
+        """From now on record in full: the first failure of a step has happened (docs/design/evidence.md)."""
         ...
 
     async def evidence(self, capture: Capture, folder: Path) -> Evidence:
@@ -251,7 +251,7 @@ class WorldCheckpoint:
     whole: bool
     """Whether that is the whole environment: every channel there is, and at least one.
 
-    Only then going back undoes what the steps did, and a `write` may be done again (DESIGN 4.2).
+    Only then going back undoes what the steps did, and a `write` may be done again (docs/design/never-twice.md).
     """
     refused: str = ""
     """Why the environment is not put back although it could be written: the isolation of the project forbids it."""
@@ -268,7 +268,7 @@ class Snapshot:
 
 
 class World(Protocol):
-    """Memory and environment of one task or episode (DESIGN 4.9). Channels raise Failed when unreadable."""
+    """Memory and environment of one task or episode. Channels raise Failed when unreadable."""
 
     def memory(self) -> Mapping[str, Json]:
         """Key -> value, as of the last `synchronize` and what was remembered since."""
@@ -294,7 +294,7 @@ class World(Protocol):
         ...
 
     async def save(self) -> WorldCheckpoint:
-        """Memory, and the environment where its channels can be written (DESIGN 4.5). Raises Failed."""
+        """Memory, and the environment where its channels can be written (docs/design/checkpoints.md). Raises Failed."""
         ...
 
     async def changed(self, kept: WorldCheckpoint) -> bool:
@@ -328,7 +328,7 @@ class LeftOut(Exception):  # noqa: N818 - no error: it says what becomes of the 
 
 
 class Agent(Protocol):
-    """Who chooses the steps. Stateless over history (DESIGN 3)."""
+    """Who chooses the steps. Stateless over history (docs/design/steps-and-recovery.md)."""
 
     async def propose(self, plan: Plan, history: History, observe: Observe) -> Step | None:
         """The next step; None when there is no more to do."""
@@ -360,7 +360,7 @@ class Injector(Protocol):
 
 
 class Archive(Protocol):
-    """Keeps what is left of a task under `errors/` (DESIGN 4.7)."""
+    """Keeps what is left of a task under `errors/` (docs/design/evidence.md)."""
 
     def scratch(self, plan: Plan) -> Path:
         """A new empty folder for what the task writes while it runs."""

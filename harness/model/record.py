@@ -1,4 +1,4 @@
-"""What happened, as values: attempts, step records, history, warnings, the result (DESIGN 3)."""
+"""What happened, as values: attempts, step records, history, warnings, the result."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """After a step failed: which checkpoint was gone back to, and how well that went (DESIGN 4.5)."""
+    """After a step failed: which checkpoint was gone back to, and how well that went (docs/design/checkpoints.md)."""
 
     checkpoint: int
     """Number of the step it was taken before."""
@@ -185,7 +185,7 @@ def written_addresses(records: Iterable[StepRecord]) -> dict[str, StepRecord]:
 
 @dataclass(frozen=True, slots=True)
 class Warning_:  # noqa: N801 - `Warning` is a builtin
-    """Something worth knowing about a task that went on (DESIGN 4.4 lists the types)."""
+    """Something worth knowing about a task that went on; docs/design/steps-and-recovery.md lists the types."""
 
     type: str
     message: str
@@ -193,7 +193,7 @@ class Warning_:  # noqa: N801 - `Warning` is a builtin
     details: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """specs/003 5: type, step_index, message, and what belongs to the type."""
+        """Its type, step_index and message, and what belongs to the type."""
         return {"type": self.type, "step_index": self.step_index, "message": self.message, **self.details}
 
 
@@ -235,7 +235,7 @@ class MetFault:
 
 @dataclass(frozen=True, slots=True)
 class ScorePart:
-    """What became of one scoring checkpoint (DESIGN 4.1)."""
+    """What became of one scoring checkpoint (docs/design/task-files.md)."""
 
     id: str
     name: str
@@ -250,7 +250,7 @@ class ScorePart:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How much of the task was reached, 0 to 1 (DESIGN 4.1)."""
+    """How much of the task was reached, 0 to 1 (docs/design/task-files.md)."""
 
     total: float
     """Sum of the weights of the parts that are met; with `rubrics` the weighted mean of their metrics."""
@@ -266,7 +266,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """The end of a task (specs/003 7.1: `final_state`, `error`, `warnings`)."""
+    """The end of a task: `final_state`, `error`, `warnings`."""
 
     task_id: str
     key: str

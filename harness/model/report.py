@@ -1,4 +1,4 @@
-"""ErrorReport (specs/003 3.1): what is written of a task that failed; `harness.model.diagnosis` makes it."""
+"""ErrorReport: what is written of a task that failed; `harness.model.diagnosis` makes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.spec.task import FinalState
 
 
 class AssertionContext(BaseModel):
-    """specs/003 4.4: `context.assertion`."""
+    """What `context.assertion` says: why a criterion does not hold."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -69,7 +69,7 @@ class FaultReport(BaseModel):
 
 
 class ErrorReport(BaseModel):
-    """specs/003 3.1, with our finer `code`, `category`, `severity`, `retryable`, `hint` beside it (DESIGN 4.6)."""
+    """A task that failed: `error_type`, one of 14 values, and a finer `code` with category, severity and hint."""
 
     model_config = ConfigDict(frozen=True)
 

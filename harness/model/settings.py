@@ -176,7 +176,7 @@ class SettingsTable(BaseModel):
 
 
 class ChannelSettings(SettingsTable):
-    """`[tool.harness.channels.<name>]`: a JSON document of the system under test (DESIGN 4.9)."""
+    """`[tool.harness.channels.<name>]`: a JSON document of the system under test."""
 
     url: str | None = Field(
         None, description="An address: `GET` reads, `PUT` restores, `PATCH` merges, `POST <url>/reset` resets."
@@ -231,7 +231,7 @@ class ChannelSettings(SettingsTable):
 
 
 class MemorySettings(SettingsTable):
-    """`[tool.harness.memory]`: where the memory of tasks is kept (DESIGN 4.9)."""
+    """`[tool.harness.memory]`: where the memory of tasks is kept (docs/design/isolation-and-state.md)."""
 
     channel: str | None = Field(
         None,
@@ -276,7 +276,7 @@ class AgentSettings(SettingsTable):
 
 
 class BreakerTable(SettingsTable):
-    """`[tool.harness.breaker]`: when a site that fails is left alone for a while (DESIGN 8)."""
+    """`[tool.harness.breaker]`: when a site that fails is left alone for a while."""
 
     enabled: bool = Field(True, description="`--task-breaker on|off` goes over it.")
     failure_threshold: int = Field(5, ge=1, description="So many failures in a row, of all tasks, open the circuit.")

@@ -1,4 +1,4 @@
-"""What is worth knowing about a task that went on: derived from records, never recorded by hand (DESIGN 3, 4.4)."""
+"""What is worth knowing about a task that went on: derived from records, never recorded by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ABSENT = (Family.ELEMENT, Family.AMBIGUOUS)
 
 
 def warnings(history: History) -> Iterator[Warning_]:
-    """Derived from records, never recorded by hand (DESIGN 3)."""
+    """Derived from records, never recorded by hand (docs/design/steps-and-recovery.md)."""
     for record in history:
         yield from _circuits(record)
         yield from _sent_twice(record)

@@ -1,4 +1,4 @@
-"""TaskSpec files become pytest items, by public API only (findings/pytest-and-allure.md 2.1, way B)."""
+"""TaskSpec files become pytest items, by public API only (docs/design/pytest-and-parallel.md)."""
 
 from __future__ import annotations
 

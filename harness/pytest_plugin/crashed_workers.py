@@ -35,7 +35,7 @@ class JournalEntries:
     over: frozenset[str] = frozenset()
     """They have ended; whether pytest has heard so is another question."""
     wrote: frozenset[str] = frozenset()
-    """They had begun a step that is not to be done twice (DESIGN 4.2), running or over."""
+    """They had begun a step that is not to be done twice, running or over."""
 
 
 class WorkerJournal:
@@ -152,7 +152,7 @@ class CrashVerdict:
 def verdict(pending: Sequence[str], begun: JournalEntries, *, last: bool) -> CrashVerdict:
     """Who has killed a worker with look-ahead. `pending`: not empty, in the order of their turns. `last`: none follows.
 
-    A task that had begun to write does not run again: nobody can tell whether it took effect (DESIGN 4.2). Of what is
+    A task that had begun to write does not run again: nobody can tell whether it took effect. Of what is
     no task, nobody knows what it does.
     """
     running = [item for item in pending if task_id(item) in begun.running]

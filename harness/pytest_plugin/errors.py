@@ -1,4 +1,4 @@
-"""The exceptions of the pytest edge: they split product defects from everything else (DESIGN 4.4)."""
+"""The exceptions of the pytest edge: they split product defects from everything else."""
 
 from __future__ import annotations
 

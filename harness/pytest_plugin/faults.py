@@ -1,6 +1,6 @@
 """Faults of a run: plans that fit its project, a fixture for users' own tests, and what their failed tasks say.
 
-No fault outlives the test that has injected it (specs/003 7.1).
+No fault outlives the test that has injected it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A task whose xdist worker died has a report too, written by the controller (DESIGN 5)."""
+"""A task whose xdist worker died has a report too, written by the controller."""
 
 from __future__ import annotations
 

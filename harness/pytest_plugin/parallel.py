@@ -1,4 +1,4 @@
-"""`--task-workers`: which items may run before their turn, and the look-ahead that runs them (DESIGN 5)."""
+"""`--task-workers`: which items may run before their turn, and the look-ahead that runs them."""
 
 from __future__ import annotations
 

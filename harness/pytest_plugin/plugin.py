@@ -166,7 +166,7 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, A
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """A broken task file is an error of its own, and the others run all the same (DESIGN 4.1)."""
+    """A broken task file is an error of its own, and the others run all the same."""
     broken = session.config.stash[STATE].broken
     if broken and all(broken):
         session.config.option.continue_on_collection_errors = True

@@ -262,7 +262,7 @@ def _missing(known: Mapping[Path, tuple[Loaded, ...]], asked: Sequence[Asked]) -
     return {name for task in tasks for name in task.spec.dependencies if name not in names}
 
 
-# `--task-shard I/N`: one of N parts of the items, for the machines of a CI matrix (DESIGN 5).
+# `--task-shard I/N`: one of N parts of the items, for the machines of a CI matrix.
 
 
 @dataclass(frozen=True, slots=True)

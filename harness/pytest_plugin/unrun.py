@@ -1,4 +1,4 @@
-"""A task that did not run has a report too: it could not be made ready, or the process that ran it died (DESIGN 5)."""
+"""A task that did not run has a report too: it could not be made ready, or the process that ran it died."""
 
 from __future__ import annotations
 

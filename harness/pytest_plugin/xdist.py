@@ -32,7 +32,7 @@ READ: pytest.StashKey[Read] = pytest.StashKey()
 
 
 class XdistHooks:
-    """Registered only where xdist is active (`--dist loadgroup` is broken on pytest 9.2: findings, section 3)."""
+    """Registered only where xdist is active (`--dist loadgroup` is broken on pytest 9.2)."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:

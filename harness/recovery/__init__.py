@@ -1,4 +1,4 @@
-"""What to do when a step fails: pure rules that yield remedies (specs/003 4, DESIGN 4.4)."""
+"""What to do when a step fails: pure rules that yield remedies (docs/design/steps-and-recovery.md)."""
 
 from harness.recovery.remedy import (
     FULL,

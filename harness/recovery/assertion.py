@@ -1,4 +1,4 @@
-"""`on_assertion_fail` (specs/003 4.4)."""
+"""`on_assertion_fail`: what to do when an assertion or a success criterion does not hold."""
 
 from __future__ import annotations
 

@@ -1,15 +1,15 @@
-"""The catalog of codes: one table, the source of every general statement about a failure (DESIGN 4.6)."""
+"""The catalog of codes: one table, the source of every general statement about a failure (docs/design/failures.md)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
-# The closed vocabularies of failure (specs/003 1.1 and 3.1, specs/001 severity).
+# The closed vocabularies of failure.
 
 
 class ErrorType(StrEnum):
-    """`error_type` of an ErrorReport: exactly the 14 values of specs/003 3.1."""
+    """`error_type` of an ErrorReport: one of exactly 14 values."""
 
     TIMEOUT_TASK = "timeout_task"
     TIMEOUT_STEP = "timeout_step"
@@ -28,7 +28,7 @@ class ErrorType(StrEnum):
 
 
 class Category(StrEnum):
-    """The four branches of the taxonomy (specs/003 1.1)."""
+    """The four branches of the taxonomy."""
 
     INFRASTRUCTURE = "infrastructure"
     EXECUTION = "execution"
@@ -37,7 +37,7 @@ class Category(StrEnum):
 
 
 class Severity(StrEnum):
-    """How bad it is (specs/001)."""
+    """How bad it is."""
 
     INFO = "info"
     WARNING = "warning"
@@ -47,7 +47,7 @@ class Severity(StrEnum):
 
 
 class Family(StrEnum):
-    """Which rule of `error_recovery` answers for a failure (DESIGN 4.4); NONE always gives up."""
+    """Which rule of `error_recovery` answers for a failure; NONE always gives up."""
 
     TIMEOUT = "on_timeout"
     NETWORK = "on_network_error"
@@ -62,7 +62,7 @@ class Family(StrEnum):
 
 
 class Scope(StrEnum):
-    """How far a failure reaches: what has to be replaced, and which circuit counts it (findings, 3)."""
+    """How far a failure reaches: what has to be replaced, and which circuit counts it."""
 
     ORIGIN = "origin"
     """The site."""
@@ -79,7 +79,7 @@ class Scope(StrEnum):
 
 
 class Effect(StrEnum):
-    """Whether the act reached the system under test before it failed (DESIGN 4.2)."""
+    """Whether the act reached the system under test before it failed (docs/design/never-twice.md)."""
 
     NONE = "none"
     POSSIBLE = "possible"
@@ -88,7 +88,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What holds for every failure of one code. `max_retries` caps retries where the spec is silent (DESIGN 4.4)."""
+    """What holds for every failure of one code. `max_retries` caps retries where the file is silent."""
 
     code: str
     error_type: ErrorType

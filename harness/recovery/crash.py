@@ -1,4 +1,4 @@
-"""`on_browser_crash` (specs/001, DESIGN 4.4)."""
+"""`on_browser_crash`: what to do when a page, the browser or its driver is lost (docs/decisions/006)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rewind, Rule,
 PERMANENT = 3
 """The third crash of one task ..."""
 WITHIN = 300.0
-"""... within so many seconds is permanent for it (DESIGN 4.4, 8)."""
+"""... within so many seconds is permanent for it."""
 
 
 class RestartFromCheckpoint(Rule):
@@ -40,7 +40,7 @@ class RestartTask(Rule):
 
 
 def _escalation(failure: Failure, *, to_start: bool) -> Iterator[Remedy]:
-    """From the cheapest rung upwards (findings/failures-and-resilience 3).
+    """From the cheapest rung upwards (docs/decisions/006).
 
     Whose browser was ended for another task's sake, or with other tasks in it, may always begin again.
     """

@@ -1,4 +1,4 @@
-"""`on_element_not_found`, `on_selector_ambiguous`, `on_action_failed` (specs/003 4.3, DESIGN 4.4)."""
+"""`on_element_not_found`, `on_selector_ambiguous`, `on_action_failed`: where a selector fallback is decided."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rule, Substit
 class ElementRule(Rule):
     """What `wait_and_retry` and `try_fallback_selector` share.
 
-    The wait of `wait_seconds` is the first attempt itself; the fallbacks follow it (DESIGN 4.3; 38, 48, 53 in
-    specs/003 5.4). `wait_and_retry` goes on to declared fallbacks too, as the code of specs/003 4.3 does.
+    The wait of `wait_seconds` is the first attempt itself; the fallbacks follow it (docs/design/steps-and-recovery.md).
+    `wait_and_retry` goes on to declared fallbacks too.
     """
 
     wait_seconds: float = Field(

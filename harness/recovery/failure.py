@@ -11,7 +11,7 @@ from harness.recovery.catalog import Category, Effect, ErrorType, Family, Row, S
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """Why a criterion does not hold: its smallest failing part (specs/003 4.4, `context.assertion`)."""
+    """Why a criterion does not hold: its smallest failing part (`context.assertion` of the report)."""
 
     expression: str
     expected: Any
@@ -35,7 +35,7 @@ class Failure:
     """Seconds the server asked for (`Retry-After` of 429 and 503)."""
     effect: Effect = Effect.NONE
     tainted: bool = False
-    """The page can no longer be trusted: the next attempt needs a fresh one (DESIGN 4.3, ring 2)."""
+    """The page can no longer be trusted: the next attempt needs a fresh one (docs/design/deadlines.md)."""
     cause: BaseException | None = field(default=None, compare=False, repr=False)
     advice: str = ""
     """What to do about this very failure, where the catalog's hint for its code would mislead."""

@@ -1,4 +1,4 @@
-"""`on_state_inconsistency`: memory against the environment (specs/003 2.1, DESIGN 4.4)."""
+"""`on_state_inconsistency`: what to do when memory and environment differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`on_network_error` (specs/003 4.2, 8.2)."""
+"""`on_network_error`: what to do when a host cannot be reached, breaks off, or answers with an error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WAITS = Backoff(retries=1000, initial=0.1, multiplier=2.0, cap=2.0)
 
 
 class NetworkRule(Rule):
-    """What `retry` and `exponential_backoff` share. Retries are extra attempts after the first (DESIGN 8)."""
+    """What `retry` and `exponential_backoff` share. Retries are extra attempts after the first."""
 
     max_retries: int | None = Field(
         None,
@@ -80,7 +80,7 @@ _TIMES = re.compile(r"retry_(\d{1,3})_times?")
 
 
 def _counted(value: Any) -> Any:
-    """`"retry_3_times"` is short for `{strategy: retry, max_retries: 3}` (DESIGN 4.1)."""
+    """`"retry_3_times"` is short for `{strategy: retry, max_retries: 3}`."""
     found = _TIMES.fullmatch(value) if isinstance(value, str) else None
     return {"strategy": "retry", "max_retries": int(found[1])} if found else value
 

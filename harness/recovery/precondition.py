@@ -1,4 +1,4 @@
-"""`on_precondition_fail` (specs/003 4.5)."""
+"""`on_precondition_fail`: what to do when a precondition does not hold."""
 
 from __future__ import annotations
 

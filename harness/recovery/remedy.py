@@ -1,4 +1,4 @@
-"""What a rule may answer with: a closed union; one `match` in the engine applies it (DESIGN 3)."""
+"""What a rule may answer with: a closed union, applied by one `match` in the engine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from harness.recovery.failure import Failure
 
-# A rule is its settings plus `remedies(failure)`; it never sleeps, clicks or writes (DESIGN 3).
+# A rule is its settings plus `remedies(failure)`; it never sleeps, clicks or writes.
 
 Random = Callable[[], float]
 """Yields numbers in [0, 1); seeded by the task."""
@@ -56,7 +56,7 @@ def shorthand(default: str) -> BeforeValidator:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Which evidence to take when the task ends here (specs/003 4.4: the capture_* flags)."""
+    """Which evidence to take when the task ends here (the capture_* flags)."""
 
     screenshot: bool = True
     dom: bool = True
@@ -96,7 +96,7 @@ class GiveUp:
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """Back to the nearest checkpoint at or before the step; from there the steps are done again (specs/003 4.1)."""
+    """Back to the nearest checkpoint at or before the step; from there the steps are done again."""
 
     stretch: float = 1.0
     """Factor for `timeout` and `step_timeout` from here on: of the whole, from the start of the task."""
@@ -108,7 +108,7 @@ class Rewind:
 
 @dataclass(frozen=True, slots=True)
 class RepairPrecondition:
-    """Set up the precondition that does not hold, then look again (specs/003 4.5)."""
+    """Set up the precondition that does not hold, then look again."""
 
 
 @dataclass(frozen=True, slots=True)

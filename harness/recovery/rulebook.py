@@ -1,4 +1,4 @@
-"""`error_recovery`: which rule answers for which failure (specs/003 2.1, DESIGN 4.4)."""
+"""`error_recovery`: which rule answers for which failure (docs/design/steps-and-recovery.md)."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ def _is_an_end(remedy: Remedy) -> bool:
 
 
 def _end(failure: Failure) -> GiveUp:
-    """Policy, authentication, budget and interruption abort a task (DESIGN 4.4); all else fails it."""
+    """Policy, authentication, budget and interruption abort a task; all else fails it."""
     return GiveUp("aborted" if failure.category is Category.CATASTROPHIC else "failed")

@@ -1,4 +1,4 @@
-"""`on_timeout` (specs/003 4.1)."""
+"""`on_timeout`: what to do when a step or the task takes too long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Rewind, Rule, Skip, shorthand
 
 STRETCH = 1.5
-"""specs/003 4.1: `task.timeout *= 1.5`."""
+"""What both limits are multiplied by when the task goes back to a checkpoint."""
 
 
 class CaptureStateAndAbort(Rule):

@@ -1,4 +1,4 @@
-"""`errors/<task>/`: one complete, redacted, inert directory for every failed task, published by rename (DESIGN 4.7)."""
+"""`errors/<task>/`: one complete, redacted, inert directory for every failed task, published by rename."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def assemble(
 
 
 def report_json(report: ErrorReport, redactor: Redactor) -> Json:
-    """The report's document. Optional fields without a value are left out: specs/003 3.1 allows no null there."""
+    """The report's document. Optional fields without a value are left out: the schema allows no null there."""
     whole = report.model_dump(mode="json")
     whole["context"] = _without_null(whole["context"])
     if whole["step"]:

@@ -155,7 +155,7 @@ def commandless(text: str, environment: Mapping[str, str] = os.environ) -> str:
     return _OLD_COMMAND.sub(f"##{_NOTHING}", _COMMAND.sub(rf"\1{_NOTHING}", text))
 
 
-# manifest.json: each artifact taken, skipped or missed, why, and when (DESIGN 4.7).
+# manifest.json: each artifact taken, skipped or missed, why, and when (docs/design/evidence.md).
 
 NAMES = (
     "error_report.json",

@@ -1,6 +1,6 @@
 """`.harness/evidence/<run>/<key>`: what a task that passed looked like at its end, for regrading.
 
-Kept only with `evidence = "all"`: the usual run pays nothing for tasks that pass (DESIGN 7).
+Kept only with `evidence = "all"`: the usual run pays nothing for tasks that pass (docs/design/bounds.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Takes secrets out of texts and JSON documents (DESIGN 4.7, 6)."""
+"""Takes secrets out of texts and JSON documents (docs/design/evidence.md)."""
 
 from __future__ import annotations
 

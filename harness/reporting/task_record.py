@@ -23,7 +23,7 @@ from harness.reporting.files import read_json, write_json
 from harness.reporting.redaction import Redactor, masked_step
 from harness.spec.task import FinalState
 
-# Error rates of a run (specs/003 6.1).
+# Error rates of a run.
 
 _NAMES = {Family.NETWORK: "network_error", Family.ASSERTION: "assertion_retry"}
 """The names 003 6.1 gives to two families; the others go by their rule: `on_timeout` is `timeout`."""
@@ -127,7 +127,7 @@ def _attempt(attempt: Attempt, record: StepRecord, redactor: Redactor) -> Attemp
     )
 
 
-# Writes the trace of a run (specs/003 5) as partial_trace.json.
+# Writes the trace of a run as partial_trace.json.
 
 
 def redacted_trace(result: TaskResult, redactor: Redactor) -> Json:

@@ -21,7 +21,7 @@ from harness.resilience.events import CircuitChanged, Emit, nobody
 
 
 class CircuitState(StrEnum):
-    """Of a circuit, spelled as specs/000 does."""
+    """Of a circuit."""
 
     CLOSED = "closed"
     """Calls go through."""
@@ -33,16 +33,16 @@ class CircuitState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BreakerSettings:
-    """When a circuit opens and closes (DESIGN 8). Raises ValueError for a number that makes no sense."""
+    """When a circuit opens and closes (docs/design/events-and-resilience.md). Raises ValueError for a wrong number."""
 
     failure_threshold: int = 5
     """So many failures in a row open it."""
     success_threshold: int = 2
-    """So many good probes close it (specs/000: 1)."""
+    """So many good probes close it."""
     reset_seconds: float = 30.0
     """How long it rests, open, before a probe is admitted."""
     volume_threshold: int = 0
-    """It opens only after so many calls since it last closed (specs/004: 10)."""
+    """It opens only after so many calls since it last closed."""
     probe_seconds: float = 60.0
     """A probe that has not ended by then has lost its place: the next caller is admitted, here or elsewhere."""
 
@@ -120,7 +120,7 @@ Policy = Callable[[Call[T]], Call[T]]
 def compose(*policies: Policy[T]) -> Policy[T]:
     """One policy out of several, the outermost first.
 
-    The recommended order is fallback, retry, guard, limit (specs/004, layered approach): each retry asks the breaker
+    The recommended order is fallback, retry, guard, limit: each retry asks the breaker
     and has a limit of its own; the fallback comes when retries are over, or the circuit is open.
     """
 
@@ -225,7 +225,7 @@ _SPENT: Final = -1
 
 
 class Signal(StrEnum):
-    """What moves a circuit; the value is the reason that its event carries (specs/000, Circuit Breaker Events)."""
+    """What moves a circuit; the value is the reason that its event carries."""
 
     TRIPPED = "consecutive_failures_{failures}"
     RESTED = "reset_timeout_elapsed"

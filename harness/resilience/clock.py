@@ -16,7 +16,7 @@ from typing import Protocol
 class Backoff:
     """Delays in seconds: initial, initial*multiplier, ..., never above cap.
 
-    `retries` counts extra attempts after the first (DESIGN 8). `jitter` is the share by which a delay may
+    `retries` counts extra attempts after the first. `jitter` is the share by which a delay may
     differ either way; the result is clamped to the cap again.
     """
 
@@ -57,7 +57,7 @@ class Deadline:
         return min(seconds, self.left(now))
 
     def allows(self, seconds: float, now: float) -> bool:
-        """Whether a wait of `seconds` would end before the deadline (DESIGN 4.3: one that would not is not started)."""
+        """Whether a wait of `seconds` would end before the deadline; one that would not is not started."""
         return seconds < self.left(now)
 
 

@@ -1,4 +1,4 @@
-"""Server, extension, circuit and polling: their states as tables, and which of them exclude each other (specs/000).
+"""Server, extension, circuit and polling: their states as tables, and which of them exclude each other.
 
 In the words of the harness the server is a site, the extension the browser that works on it, the circuit the site's
 breaker, and the polling the looks at its health.
@@ -42,7 +42,7 @@ SERVER = TransitionTable(
     ),
 )
 """down -> booting -> up. One that is found running goes from `down` to `up`: it was never booted from here (000,
-fast-start, step 2). `permanently_failed` is that of specs/002; only an order leads out of it."""
+fast-start). Only an order leads out of `permanently_failed`."""
 EXTENSION = TransitionTable(
     "extension",
     "disconnected",
@@ -122,7 +122,7 @@ EXCLUSIONS = (
         lambda states: states.get("extension") == "active" and states.get("server") == "booting",
     ),
 )
-"""specs/000, State Invariants, in its words; `active` is `connected` and more. The last one follows from the table."""
+"""Which states exclude each other; `active` is `connected` and more. The last one follows from the table."""
 
 
 class Invariants:

@@ -1,4 +1,4 @@
-"""Waiting in stages, told at each, given up at the last; the work goes on, its answer is kept (specs/000, layer 3)."""
+"""Waiting in stages, told at each, given up at the last; the work goes on, its answer is kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.resilience.breaker import Call, Policy
 from harness.resilience.events import Emit, Escalated, nobody
 from harness.resilience.verdict import KINDS, RetryVerdict
 
-# Answers of work that goes on after its caller stopped waiting (specs/000, layer 5: correlation).
+# Answers of work that goes on after its caller stopped waiting.
 
 T = TypeVar("T")
 
@@ -43,17 +43,17 @@ HINTS: Final[Mapping[WorkStatus, str]] = {
     WorkStatus.TIMEOUT: "Give it more time, or break the work into smaller parts. It still goes on.",
     WorkStatus.EXPIRED: "The answer is lost: do the work again.",
 }
-"""What to do (specs/000, layer 5, recovery hints)."""
+"""What to do."""
 
 
-class Expired(LookupError):  # noqa: N818 - the word of specs/000
+class Expired(LookupError):  # noqa: N818 - a state of an answer
     """The answer was kept for its time, and is gone."""
 
 
 class LateAnswer(Generic[T]):
     """The answer of work that may still go on: look at its `status`, take its `result()`, or await it."""
 
-    def __init__(self, id: str, work: asyncio.Future[T], patience: float) -> None:  # noqa: A002 - the word of specs/000
+    def __init__(self, id: str, work: asyncio.Future[T], patience: float) -> None:  # noqa: A002 - the usual word
         self.id = id
         """The correlation id."""
         self._work: asyncio.Future[T] | None = work
@@ -127,7 +127,7 @@ class PendingWork:
         work.add_done_callback(lambda done: self._ended(answer, done))
         return answer
 
-    def find(self, id: str) -> LateAnswer[Any] | None:  # noqa: A002 - the word of specs/000
+    def find(self, id: str) -> LateAnswer[Any] | None:  # noqa: A002 - the usual word
         """The answer of that id, an expired one too; None: there never was one, or too long ago."""
         return self._answers.get(id)
 
@@ -158,7 +158,7 @@ def seen(work: asyncio.Future[Any]) -> None:
 
 
 STAGES: Final = (2.0, 5.0, 30.0)
-"""Seconds since the call began (specs/000)."""
+"""Seconds since the call began."""
 
 
 class StillRunning(TimeoutError, Generic[T]):  # noqa: N818 - it names what the work does

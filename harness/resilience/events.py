@@ -1,4 +1,4 @@
-"""What happened around a call: one frozen value for each kind, in the words of specs/004 4.7 and specs/000."""
+"""What happened around a call: one frozen value for each kind."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Retrying:
     attempt: int
     """1 for the first retry."""
     retries: int
-    """How many there may be; extra attempts after the first (DESIGN 8)."""
+    """How many there may be; extra attempts after the first."""
     delay: float
     error: str
     category: str = ""
     code: str = ""
-    """Of the failure, as specs/001's ErrorMetric has it; so are the next two. Empty where a policy does not know."""
+    """Of the failure; so are the next two. Empty where a policy does not know."""
     severity: str = ""
     source: str = ""
     """Who failed: `client` (browser, agent, harness), `server` (site, service, channel) or `hook`."""
@@ -50,7 +50,7 @@ class SlotAwaited:
 
 @dataclass(frozen=True, slots=True)
 class CircuitChanged:
-    """A breaker went from one state to another (specs/000, Layer 2: events and reasons)."""
+    """A breaker went from one state to another."""
 
     type: ClassVar[str] = "circuit-state-change"
     circuit: str
@@ -61,7 +61,7 @@ class CircuitChanged:
 
 @dataclass(frozen=True, slots=True)
 class FellBack:
-    """The next of a fallback chain is tried (specs/004 4.4)."""
+    """The next of a fallback chain is tried."""
 
     type: ClassVar[str] = "fallback"
     name: str
@@ -110,7 +110,7 @@ class GaveUp:
 class Escalated:
     """A call has not answered in `waited` seconds; `limit` is how long is waited in all now, None: no longer.
 
-    The work itself goes on (specs/000, Layer 3).
+    The work itself goes on.
     """
 
     type: ClassVar[str] = "escalated"
@@ -121,7 +121,7 @@ class Escalated:
 
 @dataclass(frozen=True, slots=True)
 class ServiceChanged:
-    """A service went from one state to another (specs/002, status)."""
+    """A service went from one state to another."""
 
     type: ClassVar[str] = "service-status"
     service: str
@@ -132,7 +132,7 @@ class ServiceChanged:
 
 @dataclass(frozen=True, slots=True)
 class InvariantBroken:
-    """States that exclude each other were seen together (specs/000, State Invariants); `states` is the snapshot."""
+    """States that exclude each other were seen together; `states` is the snapshot."""
 
     type: ClassVar[str] = "invariant-violated"
     rule: str

@@ -34,7 +34,7 @@ def fallback(
     clock: Clock | None = None,
     emit: Emit = nobody,
 ) -> Policy[T]:
-    """The chain of specs/004 4.4: primary, secondaries in order, cached, degraded, notify.
+    """The chain: primary, secondaries in order, cached, degraded, notify.
 
     `max_age`: the last good answer, of the primary call or a secondary, is kept by the policy and given while it is at
     most so many seconds old; None keeps nothing. One policy is thus for calls that ask for the same thing. `degraded`

@@ -1,4 +1,4 @@
-"""A call that takes too long is cancelled (specs/004 4.6)."""
+"""A call that takes too long is cancelled."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ OPERATIONS: Final[Mapping[str, float]] = {
     "file-read": 5.0,
     "web-fetch": 30.0,
 }
-"""Seconds for each operation of specs/004 4.6; any other has `DEFAULT`."""
+"""Seconds for each operation; any other has `DEFAULT`."""
 TOOL_TIMEOUTS: Final[Mapping[str, float]] = {"bash": 300.0, "read_file": 10.0, "edit_file": 30.0, "search": 60.0}
-"""Seconds for each tool of specs/001."""
+"""Seconds for each tool."""
 
 
 class LimitExceeded(TimeoutError):  # noqa: N818 - it names what happened
@@ -61,7 +61,7 @@ def limit(seconds: float, name: str = "call") -> Policy[T]:
 
 
 def seconds_for(operation: str, table: Mapping[str, float] = OPERATIONS) -> float:
-    """How long the operation may take; one that the table does not name has the default of specs/004."""
+    """How long the operation may take; one that the table does not name has the default."""
     return table.get(operation, DEFAULT)
 
 

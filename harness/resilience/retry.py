@@ -82,10 +82,10 @@ class RetryBudget:
         return max(0.0, float(asked))
 
 
-# How long to wait before each retry: the named tables of DESIGN 8, next to `Backoff`.
+# How long to wait before each retry: the named tables, next to `Backoff`.
 
 JITTER: Final = 0.2
-"""The share by which delays differ either way in specs/004 4.2."""
+"""The share by which delays differ either way in the exponential schedule."""
 
 
 class Delays(Protocol):
@@ -133,7 +133,7 @@ SCHEDULES: Final[Mapping[str, tuple[float, ...]]] = {
     "tool-server": (0.5, 1, 2),
     "connect": (1, 2, 5, 10),
 }
-"""specs/000 layer 2; specs/001, a connection that was lost; specs/002, a tool server; specs/001, one that times out."""
+"""By name: any call; a connection that was lost; a tool server; a connection that times out."""
 
 
 def schedule(name: str, retries: int | None = None, jitter: float = 0.0) -> DelayTable:
@@ -150,7 +150,7 @@ def schedule(name: str, retries: int | None = None, jitter: float = 0.0) -> Dela
 T = TypeVar("T")
 
 BACKOFF: Final = Backoff(retries=3, initial=1.0, multiplier=2.0, cap=30.0, jitter=JITTER)
-"""specs/004 4.2: three retries after 1, 2 and 4 s, 20 % either way."""
+"""Three retries after 1, 2 and 4 s, 20 % either way."""
 MAX_SUGGESTED: Final = 60.0
 """Seconds: the longest wait that the other side may ask for."""
 

@@ -1,4 +1,4 @@
-"""Whether a process that died is started again: the decision alone, over an injected clock (specs/002, DESIGN 8)."""
+"""Whether a process that died is started again: the decision alone, over an injected clock."""
 
 from __future__ import annotations
 

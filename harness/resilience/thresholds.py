@@ -1,4 +1,4 @@
-"""When rates become alarming (specs/001): the table, and windows that slide over an injected clock."""
+"""When rates become alarming: the table, and windows that slide over an injected clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DROPS = "session_drops"
 VALIDATIONS = "hook_validation_failures"
 
 NETWORK = frozenset({"network", "timeout", "unavailable"})
-"""Categories of failures of the network (specs/004 4.1)."""
+"""Categories of failures of the network."""
 SESSION, VALIDATION = "session", "validation"
 """Categories: a session was lost; what a hook or an agent proposed was refused."""
 
@@ -51,7 +51,7 @@ THRESHOLDS = (
     Threshold(DROPS, 5, 20),
     Threshold(VALIDATIONS, 20, 100),
 )
-"""specs/001, metrics and thresholds."""
+"""Metrics and their thresholds (docs/design/events-and-resilience.md)."""
 
 
 @dataclass(frozen=True, slots=True)

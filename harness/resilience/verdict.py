@@ -1,4 +1,4 @@
-"""What an error means for a retry (specs/004 4.1): its category, whether one can help, how many, how soon."""
+"""What an error means for a retry: its category, whether one can help, how many, how soon."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def _date(value: str) -> datetime | None:
 
 
 class CallErrorCategory(StrEnum):
-    """The kinds of errors of specs/004 4.1, and one for those that nobody knows."""
+    """The kinds of errors, and one for those that nobody knows."""
 
     RATE_LIMIT = "rate_limit"
     TIMEOUT = "timeout"
@@ -194,7 +194,7 @@ class Kind:
 
 
 KINDS: Final[Mapping[str, Kind]] = {
-    # specs/004 4.1
+    # transient and permanent
     "rate limited": Kind(CallErrorCategory.RATE_LIMIT, retryable=True),
     "service unavailable": Kind(CallErrorCategory.UNAVAILABLE, retryable=True),
     "invalid request": Kind(CallErrorCategory.INVALID),
@@ -202,13 +202,13 @@ KINDS: Final[Mapping[str, Kind]] = {
     "context overflow": Kind(CallErrorCategory.OVERFLOW),
     "validation failed": Kind(CallErrorCategory.VALIDATION),
     "circuit open": Kind(CallErrorCategory.UNAVAILABLE),
-    # specs/001
+    # of machines, files and tools
     "tool failed": Kind(CallErrorCategory.TOOL_ERROR, retryable=True),
     "file not found": Kind(CallErrorCategory.NOT_FOUND),
     "permission denied": Kind(CallErrorCategory.AUTH),
     "out of memory": Kind(CallErrorCategory.TOOL_ERROR, retryable=True, max_retries=1),
     "tls failed": Kind(CallErrorCategory.NETWORK),
-    # specs/002; a process that died is started again twice, its third death within five minutes is permanent
+    # of processes; one that died is started again twice, its third death within five minutes is permanent
     "connection refused": Kind(CallErrorCategory.NETWORK, retryable=True),
     "connection lost": Kind(CallErrorCategory.NETWORK, retryable=True),
     "fetch failed": Kind(CallErrorCategory.NETWORK, retryable=True),
@@ -216,7 +216,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "forbidden": Kind(CallErrorCategory.AUTH),
     "oauth failed": Kind(CallErrorCategory.AUTH),
     "agent crashed": Kind(CallErrorCategory.AGENT_CRASH, retryable=True, max_retries=2),
-    # specs/003 8.2; "retry 3" is the number of retries that a schedule has by default
+    # of sites; "retry 3" is the number of retries that a schedule has by default
     "network timeout": Kind(CallErrorCategory.TIMEOUT, retryable=True),
     "dns failure": Kind(CallErrorCategory.NETWORK, retryable=True, max_retries=2),
     "element not found": Kind(CallErrorCategory.NOT_FOUND, retryable=True, max_retries=1),

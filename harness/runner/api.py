@@ -1,4 +1,4 @@
-"""Tasks from Python, as specs/003 7.1 writes them: load, assign, inject, execute."""
+"""Tasks from Python: load, assign, inject, execute."""
 
 from __future__ import annotations
 

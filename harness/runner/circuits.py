@@ -1,4 +1,4 @@
-"""The circuits of the sites that the tasks of a run go to, and of their agents (DESIGN 8)."""
+"""The circuits of the sites that the tasks of a run go to, and of their agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a TaskSpec to a Plan: checked again, interpolated, scaled, with the rules of this run (DESIGN 3)."""
+"""From a TaskSpec to a Plan: checked again, interpolated, scaled, with the rules of this run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from harness.spec.source import Origin
 from harness.spec.steps import Step
 from harness.spec.task import Repair, ScoringCheckpoint, StateBinding, TaskSpec
 
-# Everything of a task that holds references, filled in (DESIGN 4.1).
+# Everything of a task that holds references, filled in.
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -280,7 +280,7 @@ def _alternative(spec: TaskSpec, filling: Filling, inner: _Compilation) -> Plan 
 
 
 def _world(run_id: str, spec: TaskSpec, key: str) -> str:
-    """One for each episode, else for each task (DESIGN 4.9)."""
+    """One for each episode, else for each task (docs/design/isolation-and-state.md)."""
     return f"{slug(run_id)}.{slug(spec.episode_id) if spec.episode_id else key}"
 
 
@@ -388,7 +388,7 @@ def rulebook(rules: Rulebook, settings: Settings, environ: Mapping[str, str], te
 
 
 def recovers(settings: Settings, environ: Mapping[str, str]) -> bool:
-    """Whether anything is tried again: neither `--task-no-recovery` nor RESILIENCE_ENABLED=false (specs/004, FAQ)."""
+    """Whether anything is tried again: neither `--task-no-recovery` nor RESILIENCE_ENABLED=false."""
     return settings.recovery and environ.get("RESILIENCE_ENABLED", "true").lower() not in OFF
 
 

@@ -1,4 +1,4 @@
-"""The one place where concrete classes are chosen (DESIGN 2)."""
+"""The one place where concrete classes are chosen."""
 
 from __future__ import annotations
 

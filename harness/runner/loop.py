@@ -1,4 +1,4 @@
-"""Async core, sync face: one loop on one thread of its own; events reach the caller's thread (DESIGN 3)."""
+"""Async core, sync face: one loop on one thread of its own; events reach the caller's thread."""
 
 from __future__ import annotations
 

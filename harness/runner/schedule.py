@@ -1,4 +1,4 @@
-"""Which task may begin while others run: order, dependencies, episodes, tasks that want to be alone (DESIGN 5)."""
+"""Which task may begin while others run: order, dependencies, episodes, tasks that want to be alone."""
 
 from __future__ import annotations
 

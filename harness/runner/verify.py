@@ -1,4 +1,4 @@
-"""Sound tasks: each does what it declares, and does not pass when nothing is done (issue 3, 11)."""
+"""Sound tasks: each does what it declares, and does not pass when nothing is done."""
 
 from __future__ import annotations
 

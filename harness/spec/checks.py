@@ -240,7 +240,7 @@ def _expect(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 
 def strict_problems(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """`--taskspec-strict`: the `required` of the schema printed in specs/003 2.1."""
+    """`--taskspec-strict`: the keys that a complete file has."""
     for name in REQUIRED:
         if name not in spec.model_fields_set:
             yield origin.problem((name,), f"the key `{name}` is missing (strict)")

@@ -1,4 +1,4 @@
-"""Memory entries as files hold them (DESIGN 4.9)."""
+"""Memory entries as files hold them (docs/design/isolation-and-state.md)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_entry(value: Any) -> bool:
     return isinstance(value, dict) and {"key", "value"} <= set(value) <= set(MemoryKV.model_fields)
 
 
-# The Trace: steps to play, or that were played (specs/003 5).
+# The Trace: steps to play, or that were played.
 
 
 class TraceStep(BaseModel):

@@ -1,4 +1,4 @@
-"""From files to TaskSpecs, with every problem of a file told at once (DESIGN 4.1)."""
+"""From files to TaskSpecs, with every problem of a file told at once (docs/design/task-files.md)."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def load_file(
 ) -> Loaded:
     """One task, from a file or from a directory with a `task_spec.json`. Raises SpecError with all of its problems.
 
-    `strict`: what is otherwise a warning is an error, and so is a missing `required` key of specs/003 2.1.
+    `strict`: what is otherwise a warning is an error, and so is a missing `required` key (validation.REQUIRED).
     `needs_steps` is False where an agent may choose the steps of a task that has none; `agents` are those that could.
     `defaults` are the project's: what the file does not say. `extra_keys` are keys of its own, with their meaning.
     """

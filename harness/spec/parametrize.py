@@ -1,4 +1,4 @@
-"""`parametrize`: one file, many cases; `${param.x}` stands for the values of a case (DESIGN 4.1)."""
+"""`parametrize`: one file, many cases; `${param.x}` stands for the values of a case (docs/design/task-files.md)."""
 
 from __future__ import annotations
 

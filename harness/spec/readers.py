@@ -206,7 +206,7 @@ class _Scanner:
         return token.end()
 
 
-# YAML as JSON reads: no timestamps, sexagesimals, octals, yes/no, merge keys, tags or duplicate keys (findings, 4).
+# YAML as JSON reads: no timestamps, sexagesimals, octals, yes/no, merge keys, tags or duplicate keys.
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONSTANTS = {"": None, "~": None} | {

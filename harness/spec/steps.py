@@ -1,4 +1,4 @@
-"""The steps of a task: one model per act (DESIGN 4.2)."""
+"""The steps of a task: one model per act."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-# What the steps of a task have in common (DESIGN 4.2).
+# What the steps of a task have in common.
 
 EffectClass = Literal["read", "idempotent", "write"]
 
@@ -68,12 +68,12 @@ class StepBase(BaseModel):
 
     @property
     def looks_only(self) -> bool:
-        """Whether several matches are fine: the first is taken (DESIGN 4.2)."""
+        """Whether several matches are fine: the first is taken."""
         return False
 
     @property
     def may_change(self) -> bool:
-        """Whether the system under test may be another one afterwards: then bound values are compared (DESIGN 4.4)."""
+        """Whether the system under test may be another one afterwards: then bound values are compared."""
         return self.effect_class != "read"
 
     def describe(self) -> str:
@@ -98,7 +98,7 @@ class ForcibleStep(ElementStep):
     force: bool = Field(False, description="Act also when the element is covered or not ready.")
 
 
-# Acts on one element (DESIGN 4.2).
+# Acts on one element.
 
 
 class Click(ForcibleStep):
@@ -201,7 +201,7 @@ class Download(ForcibleStep):
     value: str | None = Field(None, description="File name expected; `*` stands for anything.")
 
 
-# Acts on the page, on its surroundings, and looking at them (DESIGN 4.2).
+# Acts on the page, on its surroundings, and looking at them.
 
 
 class Open(StepBase):

@@ -1,4 +1,4 @@
-"""TaskSpec: a task as its file declares it (specs/003 2.1, DESIGN 4.1)."""
+"""TaskSpec: a task as its file declares it (docs/design/task-files.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.spec.faults import Fault
 from harness.spec.problems import did_you_mean
 from harness.spec.steps import Step
 
-# Parts of a TaskSpec that have keys of their own (specs/003 2.1, DESIGN 4.1).
+# Parts of a TaskSpec that have keys of their own.
 
 FinalState = Literal["completed", "partial_success", "failed", "aborted"]
 
@@ -48,7 +48,7 @@ class Expect(BaseModel):
 
 
 class FallbackPlan(BaseModel):
-    """What to do when the task fails (specs/003 2.1). Without `enabled` nothing is done."""
+    """What to do when the task fails. Without `enabled` nothing is done."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -62,7 +62,7 @@ class FallbackPlan(BaseModel):
 
 
 class ScoringCheckpoint(BaseModel):
-    """A part of the score: what must hold at the end, and what it weighs (DESIGN 4.1)."""
+    """A part of the score: what must hold at the end, and what it weighs (docs/design/task-files.md)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -78,7 +78,7 @@ class ScoringCheckpoint(BaseModel):
 
 
 class StateBinding(BaseModel):
-    """A memory entry and the place in the environment that must have the same value (DESIGN 4.4)."""
+    """A memory entry and the place in the environment that must have the same value."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -103,7 +103,7 @@ def binding_of(value: Any) -> Any:
 
 
 class Repair(BaseModel):
-    """How a precondition that does not hold is set up (DESIGN 4.4): memory first, then the task, then the steps."""
+    """How a precondition that does not hold is set up: memory first, then the task, then the steps."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -133,7 +133,7 @@ class Own:
 
 
 class Budget(BaseModel):
-    """What a task may use up; over it the task ends with `budget_exceeded` (DESIGN 4.4)."""
+    """What a task may use up; over it the task ends with `budget_exceeded` (docs/design/steps-and-recovery.md)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -153,7 +153,7 @@ class Budget(BaseModel):
     )
 
 
-# Timeouts by how much there is to do (specs/003 8.1).
+# Timeouts by how much there is to do (docs/design/deadlines.md).
 
 TimeoutProfile = Literal["simple", "medium", "complex"]
 
@@ -181,7 +181,7 @@ def _with_tuples(value: Any) -> Any:
 
 
 class TaskSpec(BaseModel):
-    """One task. Assignment is validated (specs/003 7.1: `task.step_timeout = 1`); a Plan made from it is frozen."""
+    """One task. Assignment is validated (`task.step_timeout = 1`); a Plan made from it is frozen."""
 
     model_config = ConfigDict(validate_assignment=True, extra="allow")
 

@@ -182,7 +182,7 @@ def at(data: Any, path: Way) -> Any:
 
 
 def stray_keys(keys: list[str], data: Any, origin: Origin) -> Iterator[Problem]:
-    """Top-level keys that no field has: errors when misspelt, else warnings (DESIGN 4.1)."""
+    """Top-level keys that no field has: errors when misspelt, else warnings (docs/design/task-files.md)."""
     known = keys_at((), data)
     for key in keys:
         if key == "$schema":
@@ -233,7 +233,7 @@ def salvaged(data: dict[str, Any], errors: Iterable[tuple[Way, str]]) -> TaskSpe
 def idle_settings(data: dict[str, Any], origin: Origin) -> tuple[dict[str, Any], list[Problem]]:
     """The data without settings of strategies that were not chosen, and a warning for each.
 
-    The schema of specs/003 2.1 allows the settings of all strategies beside any `strategy`.
+    Files may hold the settings of all strategies beside any `strategy`.
     """
     rules = data.get("error_recovery")
     if not isinstance(rules, dict):
@@ -287,11 +287,11 @@ WARNINGS = (
     "required_part_unmet",
     "domain_refused",
 )
-"""Types of warnings (DESIGN 4.4), and what may be missing at the end (DESIGN 4.1)."""
+"""Types of warnings (docs/design/steps-and-recovery.md), and what may be missing at the end."""
 
 REQUIRED = ("task_id", "family", "goal", "inputs", "success_criteria", "error_recovery")
 REQUIRED_RULES = ("on_timeout", "on_network_error", "on_assertion_fail")
-"""The `required` of the schema printed in specs/003 2.1; errors under `--taskspec-strict` only (DESIGN 4.1)."""
+"""What a complete file has; errors under `--taskspec-strict` only (docs/design/task-files.md)."""
 
 
 def _members(annotation: Any) -> list[type[BaseModel]]:

@@ -1,4 +1,4 @@
-"""Tasks from Python, as specs/003 7.1 has them; in a process of its own, since they start a browser."""
+"""Tasks from Python; in a process of its own, since they start a browser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fault plans with pytest, and campaigns of `harness chaos` (issue 4, 4 to 6), with a real browser and real sites."""
+"""Fault plans with pytest, and campaigns of `harness chaos`, with a real browser and real sites."""
 
 from __future__ import annotations
 

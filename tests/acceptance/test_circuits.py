@@ -1,4 +1,4 @@
-"""A site that is down is left alone, and comes back: with real tasks, sites and kills (specs/004, metrics)."""
+"""A site that is down is left alone, and comes back: with real tasks, sites and kills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults from Python: the three tests of specs/003 7.1 on the shipped tasks, the fixture, and what is refused."""
+"""Faults from Python: three faults on the shipped tasks, the fixture, and what is refused."""
 
 from __future__ import annotations
 

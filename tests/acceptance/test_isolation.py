@@ -175,7 +175,7 @@ def test_with_instances_as_many_run_at_once_each_on_its_own(pytester: pytest.Pyt
 
 
 def test_undeclared_stays_in_a_row_and_says_what_to_declare(pytester: pytest.Pytester, port: int) -> None:
-    """TODO-SLOW of the findings went back to its checkpoint, and undid what TODO-REPAIR had done meanwhile."""
+    """TODO-SLOW went back to its checkpoint, and undid what TODO-REPAIR had done meanwhile."""
     prepare(pytester.path, port, "", {"A-SLOW": SLOW, "B-REPAIR": REPAIR})
     result = pytester.runpytest_subprocess("--task-workers", "4")
     result.assert_outcomes(passed=2)

@@ -1,4 +1,4 @@
-"""Browser, page and driver are ended for real in the middle of shipped tasks (DESIGN 4.4, docs/decisions/006)."""
+"""Browser, page and driver are ended for real in the middle of shipped tasks (docs/decisions/006)."""
 
 from __future__ import annotations
 

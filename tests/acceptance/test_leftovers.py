@@ -1,4 +1,4 @@
-"""However a run ends: no process, no port and no temporary folder of it is left (issue 4)."""
+"""However a run ends: no process, no port and no temporary folder of it is left."""
 
 from __future__ import annotations
 

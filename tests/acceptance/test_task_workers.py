@@ -1,4 +1,4 @@
-"""`--task-workers`: several tasks at once in one process, reported in pytest's order (DESIGN 5)."""
+"""`--task-workers`: several tasks at once in one process, reported in pytest's order."""
 
 from __future__ import annotations
 

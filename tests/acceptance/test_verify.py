@@ -1,4 +1,4 @@
-"""`harness verify`: each task as written, and with no steps at all (issue 3, 11)."""
+"""`harness verify`: each task as written, and with no steps at all."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _HEAD = """# Error codes
 Generated from the catalog: `python -m tools.docs.error_codes docs/error-codes.md`. `harness explain CODE` says the
 same.
 
-A report's `error_type` is one of the 14 values of specs/003 3.1; where none fits it is `unknown`, and `code` tells. The
+A report's `error_type` is one of 14 values; where none fits it is `unknown`, and `code` tells. The
 rule named with a code is the one in `error_recovery` that answers; what it does is what happens when the task does not
 declare it. *Retryable* says whether the step may pass when it is done again as it is; *scope*, how far the failure
 reaches. The examples are excerpts of `errors/<task_id>/error_report.json`.

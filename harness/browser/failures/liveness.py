@@ -139,7 +139,7 @@ def hung(scene: FailureContext, browser_answers: bool, effect: Effect | None = N
 
 
 def timed_out(scene: FailureContext) -> Failure:
-    """`Step timeout: ...` (specs/003)."""
+    """`Step timeout: ...`."""
     return Failure(
         "STEP_TIMEOUT", f"Step timeout: {scene.what} exceeded {seconds(scene.within)}", details={"url": scene.page.url}
     )

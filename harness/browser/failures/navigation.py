@@ -184,7 +184,7 @@ def lost_page(scene: FailureContext) -> Failure | None:
 
 
 def _of_before(failure: Failure) -> Failure:
-    """A page that an earlier step has opened is of no use: its GET is navigated again before the step (DESIGN 4.2)."""
+    """A page that an earlier step has opened is of no use: its GET is navigated again before the step."""
     again = failure.retryable and failure.details["method"] in ("GET", "HEAD")
     return replace(failure, details={**failure.details, "opened_before": True}, tainted=again)
 

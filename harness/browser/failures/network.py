@@ -177,7 +177,7 @@ def net_failure(error: str, url: str, domains: Domains = ANYWHERE, effect: Effec
 
 
 def _of_tls(failure: Failure, error: str, url: str) -> Failure:
-    """The same, with what is wrong with the host's TLS, and what to do about it, for programs (specs/001)."""
+    """The same, with what is wrong with the host's TLS, and what to do about it, for programs."""
     reason = next(name for name, (pattern, _) in _TLS.items() if re.search(pattern, error, re.IGNORECASE))
     host = urlsplit(url).hostname or url
     action = _TLS[reason][1].format(host=host)
@@ -193,7 +193,7 @@ def policy_failure(url: str, domains: Domains, details: Mapping[str, Any], effec
 
 
 def effect_of(code: str) -> Effect:
-    """Refused or unresolved means not sent (DESIGN 4.2), a login that is asked for that nothing was done; anything else
+    """Refused or unresolved means not sent, a login that is asked for that nothing was done; anything else
     may have arrived.
     """
     return Effect.NONE if code in _NOT_SENT else Effect.POSSIBLE

@@ -72,7 +72,7 @@ class CallLog:
 
     @property
     def effect(self) -> Effect:
-        """Whether the act was performed (DESIGN 8). Of a drag, only letting go is what it is done for."""
+        """Whether the act was performed. Of a drag, only letting go is what it is done for."""
         if self.says(r"action done") and not self.dragging:
             return Effect.DONE
         return Effect.POSSIBLE if self.unsaid or any(map(_PERFORMED.search, self.lines)) else Effect.NONE
@@ -93,7 +93,7 @@ class CallLog:
         return None
 
 
-# Asks the page about a selector that failed: how many match, are they visible, covered by what (DESIGN 3).
+# Asks the page about a selector that failed: how many match, are they visible, covered by what.
 
 TEXT_SHOWN = 80
 _TEXT_CONDITION = re.compile(
@@ -330,7 +330,7 @@ TEXT_LENGTH = 80
 LOOK_SECONDS = 2.0
 """How long the page may be looked at while the attempt has time left."""
 OVERTIME = 0.4
-"""Seconds after the attempt's limit at which the last look ends (DESIGN 4.3: half a second at most)."""
+"""Seconds after the attempt's limit at which the last look ends (docs/design/deadlines.md)."""
 SHORTEST_LOOK = 0.05
 
 

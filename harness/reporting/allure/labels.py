@@ -1,4 +1,4 @@
-"""What Allure knows of a task before it runs: labels and title, as pytest marks (DESIGN 5)."""
+"""What Allure knows of a task before it runs: labels and title, as pytest marks."""
 
 from __future__ import annotations
 

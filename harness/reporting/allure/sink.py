@@ -261,7 +261,7 @@ def _status(record: StepRecord) -> str:
 
 
 def _failed(failure: Failure | None) -> str:
-    """`failed` is the product's fault, `broken` anything else (DESIGN 4.4)."""
+    """`failed` is the product's fault, `broken` anything else (docs/design/failures.md)."""
     return str(Status.FAILED if failure is not None and failure.family is Family.ASSERTION else Status.BROKEN)
 
 

@@ -1,4 +1,4 @@
-"""Error breakdown, recoveries and thresholds of a run: specs/003 6.1, specs/004 4.8, specs/001."""
+"""Error breakdown, recoveries and thresholds of a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORDS = {
     "fallbacksUsed": "fallbacks used",
     "avgRecoveryTime": "average recovery",
 }
-"""specs/004 4.8, for people."""
+"""Figures of metrics.json, for people."""
 
 
 def records(run: RunRecord) -> list[TaskRecord]:
@@ -57,7 +57,7 @@ def recoveries(run: RunRecord) -> Iterator[RecoveryRate]:
 
 
 def resilience(run: RunRecord) -> dict[str, str]:
-    """specs/004 4.8, in words; nothing for a run that wrote no figures."""
+    """Those figures in words; nothing for a run that wrote no figures."""
     found = run.metrics.get("resilience")
     found = found if isinstance(found, Mapping) else {}
     return {words: _figure(key, found[key]) for key, words in _WORDS.items() if found.get(key) is not None}

@@ -77,7 +77,7 @@ class CauseView(ViewPart):
 
 
 class RecoveryRate(ViewPart):
-    """How often a kind of recovery worked, under its name in specs/003 6.1."""
+    """How often a kind of recovery worked, under its name in metrics.json."""
 
     name: str
     tried: int
@@ -86,7 +86,7 @@ class RecoveryRate(ViewPart):
 
 
 class ThresholdState(ViewPart):
-    """A metric of specs/001: its most alarming value in the run, and the last one."""
+    """A metric that has thresholds: its most alarming value in the run, and the last one."""
 
     metric: str
     level: Level
@@ -214,7 +214,7 @@ class Dashboard(ViewPart):
     facts: dict[str, str] = Field(description="Environment, commit, arguments.")
     links: tuple[PageLink, ...] = ()
     causes: tuple[CauseView, ...] = ()
-    breakdown: dict[str, int] = Field(description="error_type as in specs/003 6.1 -> failed tasks.")
+    breakdown: dict[str, int] = Field(description="error_type -> failed tasks.")
     recoveries: tuple[RecoveryRate, ...] = ()
     resilience: dict[str, str] = {}
     thresholds: tuple[ThresholdState, ...] = ()

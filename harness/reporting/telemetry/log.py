@@ -122,7 +122,7 @@ class Tail:
                 yield record
 
 
-# Log profiles (specs/003 8.3), and the sink that writes to the logger `harness.resilience`.
+# Log profiles, and the sink that writes to the logger `harness.resilience`.
 
 LOGGER = "harness.resilience"
 PROFILES: dict[LogProfile, int] = {

@@ -1,4 +1,4 @@
-"""How often resilience was needed, and how often it helped (specs/004 4.8), counted from its events."""
+"""How often resilience was needed, and how often it helped, counted from its events."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.resilience.events import (
 )
 from harness.resilience.thresholds import Reading, ThresholdCrossed, Thresholds
 
-# The figures of a run, out of the records of all its processes (004 4.8, 001's thresholds).
+# The figures of a run, out of the records of all its processes.
 
 
 class MetricsSink:
@@ -151,7 +151,7 @@ class ResilienceMetrics:
         return ResilienceMetrics(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
 
     def as_json(self) -> dict[str, int | float | None]:
-        """In the names of specs/004 4.8; `avgRecoveryTime` in seconds, null when nothing had to recover."""
+        """As metrics.json has it; `avgRecoveryTime` in seconds, null when nothing had to recover."""
         average = self.avg_recovery_time
         return {
             "totalAttempts": self.total_attempts,

@@ -100,7 +100,7 @@ class Record:
 
 
 def _as_in_004(event: TelemetryEvent) -> dict[str, str]:
-    """`from` and `to`, as specs/004 4.7 calls them; `from` is no name that a field can have."""
+    """`from` and `to`, as the written events call them; `from` is no name that a field can have."""
     match event:
         case CircuitChanged() | FellBack():
             return {"from": event.before, "to": event.after}
@@ -140,18 +140,18 @@ _LEVELS = {
     "critical": logging.CRITICAL,
     "fatal": logging.CRITICAL,
 }
-"""Severity of a failure in the catalog (specs/001) -> level of what is logged of it."""
+"""Severity of a failure in the catalog -> level of what is logged of it."""
 INCONSISTENT = {
     "Cannot be `connected` if server is `down`": "`{of}` was given up, and something still answers at its host",
     "Circuit breaker cannot be `closed` during `booting`": "requests go to `{of}` while it is being started",
     "Polling must be `running` if extension is `connected`": "`{of}` answers, but nobody is monitoring it any more",
     "Cannot be `active` while server is `booting`": "`{of}` is used while it is being started",
 }
-"""Rule of specs/000, State Invariants -> what its violation means."""
+"""Which states exclude each other -> what its violation means."""
 
 
 def level(event: TelemetryEvent) -> int:
-    """In the levels of `logging` (specs/001: warning, error and critical; specs/003 8.3)."""
+    """In the levels of `logging`: warning, error and critical for what went wrong."""
     match event:
         case ServiceChanged(after="permanently_failed") | ThresholdCrossed(after="critical"):
             return logging.CRITICAL

@@ -24,7 +24,7 @@ from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Ret
 from harness.resilience.thresholds import SESSION, VALIDATION, ThresholdCrossed
 from harness.spec.steps import Step
 
-# Of which kind a failure is, in the words of specs/004 4.1: what events carry and thresholds count by.
+# Of which kind a failure is: what events carry and thresholds count by.
 
 _BY_CODE = {
     "HTTP_RATE_LIMITED": "rate_limit",
@@ -50,7 +50,7 @@ _SERVERS = frozenset({Scope.ORIGIN, Scope.WORLD})
 
 
 def origin(failure: Failure) -> dict[str, str]:
-    """`code`, `severity` and `source` of a failure, as fields of an event (specs/001, ErrorMetric)."""
+    """`code`, `severity` and `source` of a failure, as fields of an event."""
     hook = failure.family is Family.PRECONDITION and "pytest_taskspec_repair" in failure.message
     server = failure.family is Family.NETWORK or failure.scope in _SERVERS
     return {

@@ -1,4 +1,4 @@
-"""Checkpoints that are never taken or never gone back to (DESIGN 4.5)."""
+"""Checkpoints that are never taken or never gone back to (docs/design/checkpoints.md)."""
 
 from __future__ import annotations
 

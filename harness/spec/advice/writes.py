@@ -1,4 +1,4 @@
-"""Steps that change something for good, and how they are declared (DESIGN 4.2)."""
+"""Steps that change something for good, and how they are declared (docs/design/never-twice.md)."""
 
 from __future__ import annotations
 

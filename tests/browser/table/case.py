@@ -1,4 +1,4 @@
-"""One row of the failure table (findings 2): the steps that produce it, and what must be said of it."""
+"""One row of the failure table: the steps that produce it, and what must be said of it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Case:
     """Steps as in a task file; those before the last must pass, and the last one must fail with `code`."""
 
     id: str
-    """Number of the table in the findings, and a name: `2.1-dns`. No two cases of the table share it."""
+    """Number of its part of the table, and a name: `2.1-dns`. No two cases of the table share it."""
     steps: tuple[Step, ...]
     """In any text, `{name}` stands for one of the stage's `places` (a port, as a rule)."""
     code: str

@@ -1,4 +1,4 @@
-"""Findings 2.10: the words a route may end a request with, each one as the fault plans use them."""
+"""Failure table 2.10: the words a route may end a request with, each one as the fault plans use them."""
 
 from __future__ import annotations
 

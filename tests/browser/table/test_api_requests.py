@@ -1,4 +1,4 @@
-"""Findings 2.7: `api` requests that get no answer, or not a good one."""
+"""Failure table 2.7: `api` requests that get no answer, or not a good one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings 2.5: elements that are missing, too many, covered, disabled, hidden, moving, or of the wrong kind."""
+"""Failure table 2.5: elements that are missing, too many, covered, disabled, hidden, moving, or of the wrong kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings 2.6: frames, dialogs, popups, pages that are closed or left."""
+"""Failure table 2.6: frames, dialogs, popups, pages that are closed or left."""
 
 from __future__ import annotations
 

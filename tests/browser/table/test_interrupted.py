@@ -1,4 +1,4 @@
-"""Findings 2.3: navigations that something else ended. Chromium has one word for all of it: ERR_ABORTED."""
+"""Failure table 2.3: navigations that something else ended. Chromium has one word for all of it: ERR_ABORTED."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings 2.1: what ends a navigation, or keeps it from its end."""
+"""Failure table 2.1: what ends a navigation, or keeps it from its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings 2.4: pages that crash and hang, a browser or a driver that is killed or stopped, while a step goes on.
+"""Failure table 2.4: while a step goes on, pages crash and hang, a browser or a driver is killed or stopped.
 
 Each case says within which time its last step ends: its limit, and half a second.
 """

@@ -1,4 +1,4 @@
-"""Findings 2.7, what a task can meet of it: scripts that throw, navigate away, never end, while the page is read."""
+"""Failure table 2.7: scripts that throw, navigate away, or never end while the page is read."""
 
 from __future__ import annotations
 

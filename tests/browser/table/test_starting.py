@@ -1,4 +1,4 @@
-"""Findings 2.7: browsers that do not start, and one whose proxy is not there. Each case has browsers of its own."""
+"""Failure table 2.7: browsers that do not start, and one whose proxy is not there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings 2.2: HTTP statuses, with a body and without."""
+"""Failure table 2.2: HTTP statuses, with a body and without."""
 
 from __future__ import annotations
 

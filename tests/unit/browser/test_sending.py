@@ -1,4 +1,4 @@
-"""What leaves a page by an act, and what it sends by itself (DESIGN 4.2)."""
+"""What leaves a page by an act, and what it sends by itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schemas in `schemas/` are those of the models, and take what specs/003 prints."""
+"""The schemas in `schemas/` are those of the models, and take documents that other tools write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: taken, gone back to, with stretched limits, once; and what may not be done again (specs/003 4.1)."""
+"""Checkpoints: taken, gone back to, with stretched limits, once; and what may not be done again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site that failed too often is left alone: by every task that goes there, and as its rule says (DESIGN 8)."""
+"""A site that failed too often is left alone: by every task that goes there, and as its rule says."""
 
 from __future__ import annotations
 

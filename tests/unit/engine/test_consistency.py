@@ -1,4 +1,4 @@
-"""Memory against the environment (DESIGN 4.4): compared, settled by the declared side, or the end."""
+"""Memory against the environment: compared, settled by the declared side, or the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may tell whether a write took effect: not a page or a memory that are those of before it (DESIGN 4.2)."""
+"""What may tell whether a write took effect: not a page or a memory that are those of before it."""
 
 from __future__ import annotations
 

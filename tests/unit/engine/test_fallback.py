@@ -1,4 +1,4 @@
-"""`fallback_plan`, budgets and scores (DESIGN 4.1, 4.4)."""
+"""`fallback_plan`, budgets and scores."""
 
 from __future__ import annotations
 

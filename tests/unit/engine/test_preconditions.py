@@ -1,4 +1,4 @@
-"""What must hold before the first step: repaired, skipped, or the end (specs/003 4.5, DESIGN 4.4)."""
+"""What must hold before the first step: repaired, skipped, or the end."""
 
 from __future__ import annotations
 

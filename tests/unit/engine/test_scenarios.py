@@ -1,4 +1,4 @@
-"""The timing of specs/003 section 5, out of the pure core, under a clock that jumps."""
+"""The timing of whole tasks, out of the pure core, under a clock that jumps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""specs/003 6.1."""
+"""Error rates of a run: how often each kind of failure came, and how often each recovery helped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DESIGN 8's breaker line, specs/004's scenarios by name, specs/000's events and reasons."""
+"""The breaker: its scenarios by name, its events and reasons, its rules."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ CLOSED_AGAIN = ("half_open", "closed", "request_success")
 REOPENED = ("half_open", "open", "consecutive_failures_6")
 
 
-# specs/004, section 6 ------------------------------------------------------------------------------------------------
+# Scenarios ----------------------------------------------------------------------------------------------------------
 
 
 def test_scenario_circuit_breaker_opens() -> None:
@@ -92,7 +92,7 @@ def test_scenario_circuit_breaker_recovers() -> None:
     assert bench.reasons == [OPENED, RESTED, CLOSED_AGAIN]
 
 
-# specs/000, Circuit Breaker Events -----------------------------------------------------------------------------------
+# Events and reasons ------------------------------------------------------------------------------------------------
 
 
 def test_the_events_and_reasons_of_spec_000() -> None:
@@ -144,7 +144,7 @@ def test_the_table_has_the_reasons_and_no_others() -> None:
     assert {signal for row in TRANSITIONS.values() for signal in row} == set(Signal)
 
 
-# DESIGN 8, the breaker's line ----------------------------------------------------------------------------------------
+# Rules ------------------------------------------------------------------------------------------------------------
 
 
 def test_only_failures_in_a_row_open_it() -> None:

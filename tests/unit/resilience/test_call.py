@@ -1,4 +1,4 @@
-"""Policies together: the scenarios of specs/004, what holds in any order, and the example of the page."""
+"""Policies together: their scenarios, what holds in any order, and the example of the page."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_limit_around_the_retries_is_for_all_of_them() -> None:
 
 
 def test_circuit_breaker_se_abre() -> None:
-    """004: '5 errores consecutivos ... la llamada falla inmediatamente ... se intenta el fallback (OpenAI)'."""
+    """After five errors in a row the call fails at once, and the fallback is tried."""
 
     async def main() -> None:
         for _ in range(5):
@@ -99,7 +99,7 @@ def test_circuit_breaker_se_abre() -> None:
 
 
 def test_circuit_breaker_se_recupera() -> None:
-    """004: 'pasan 30 segundos ... half-open ... la proxima llamada es un probe ... vuelve a closed'."""
+    """After 30 seconds the circuit is half-open; the next call is a probe, and closes it."""
 
     async def main() -> None:
         with pytest.raises(CircuitOpen):
@@ -118,7 +118,7 @@ def test_circuit_breaker_se_recupera() -> None:
 
 
 CHAIN = {"builder": ("builder-simple", "manual-mode")}
-"""specs/004 4.5; the same shape for reviewer and planner."""
+"""Who stands in for whom; the same shape for reviewer and planner."""
 
 
 def agent(story: Story, calls: dict[str, Call[Any]], notify: Any = None, seconds: float = 120) -> Call[Any]:
@@ -132,7 +132,7 @@ def agent(story: Story, calls: dict[str, Call[Any]], notify: Any = None, seconds
 
 
 def test_fallback_a_agente_mas_simple() -> None:
-    """004: 'builder agent con error ... se agota retry ... builder-simple ... si falla, se notifica al usuario'."""
+    """The builder fails, its retries run out, the simple builder is tried; when it fails too, the user is told."""
     story, told = Story(), list[Exception]()
     calls = {
         "builder": Scripted([1000.0]),

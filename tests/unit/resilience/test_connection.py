@@ -1,4 +1,4 @@
-"""States of specs/000 as tables; combinations that exclude each other are warned of once, with a snapshot."""
+"""States as tables; combinations that exclude each other are warned of once, with a snapshot."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def test_an_answer_is_kept_thirty_seconds_and_expired_is_not_unknown() -> None:
 
 
 def test_work_that_is_begun_and_asked_for_later() -> None:
-    """specs/000 layer 5: pending at once, complete or timeout after 30 s, expired 30 s after it ended."""
+    """Pending at once, complete or timeout after 30 s, expired 30 s after it ended."""
 
     async def main() -> None:
         store = PendingWork()

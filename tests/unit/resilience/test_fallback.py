@@ -1,4 +1,4 @@
-"""The fallback chain of specs/004 4.4: primary, secondaries, cached, degraded, notification."""
+"""The fallback chain: primary, secondaries, cached, degraded, notification."""
 
 from __future__ import annotations
 

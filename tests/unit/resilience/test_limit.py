@@ -15,7 +15,7 @@ from tests.unit.resilience.virtual import Scripted, now, play
 
 
 def test_timeout_en_tool_execution() -> None:
-    """004: 'excede 120 segundos ... se cancela con TimeoutError ... se clasifica como retryable'."""
+    """A call over 120 seconds is cancelled with TimeoutError, which counts as retryable."""
 
     async def main() -> float:
         with pytest.raises(TimeoutError, match="tool-execution took longer than 120 s") as caught:

@@ -1,4 +1,4 @@
-"""specs/004 4.8, counted from events."""
+"""How often resilience was needed and how often it helped, counted from events."""
 
 from __future__ import annotations
 

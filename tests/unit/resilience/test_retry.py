@@ -43,7 +43,7 @@ def retrying(delays: Delays = PLAIN, **terms: Any) -> Policy[Any]:
 
 
 def test_retry_en_error_transitorio() -> None:
-    """004: 'retorna 503 Service Unavailable ... se reintenta hasta 3 veces ... exponential backoff ... (2/3)'."""
+    """An answer 503 is retried up to three times, after growing delays, and each retry is told: 2 of 3."""
     call, story = Scripted([Unavailable("503 Service Unavailable")]), Story()
     with pytest.raises(Unavailable):
         play(retrying(emit=story, name="claude")(call)())
@@ -111,11 +111,11 @@ def test_each_kind_of_error_has_a_budget_of_its_own() -> None:
     call = Scripted([DNS])
     with pytest.raises(socket.gaierror):
         play(retrying()(call)())
-    assert call.calls == 3, "two retries for name resolution (specs/003 8.2)"
+    assert call.calls == 3, "two retries for name resolution"
     call, story = Scripted([DNS, MemoryError(), DNS, MemoryError(), "never"]), Story()
     with pytest.raises(MemoryError):
         play(retrying(Backoff(9, 1, 1), emit=story)(call)())
-    assert call.calls == 4, "out of memory: retry once, then fail (specs/001)"
+    assert call.calls == 4, "out of memory: retry once, then fail"
     assert [(event.attempt, event.retries) for event in story.of(Retrying)] == [(1, 2), (2, 2), (3, 3)]
 
 
@@ -172,7 +172,7 @@ def test_a_wait_that_would_not_end_before_the_deadline_is_not_started() -> None:
 
 
 def test_switched_off_it_is_the_call_itself() -> None:
-    """004: 'RESILIENCE_ENABLED=false'."""
+    """RESILIENCE_ENABLED=false turns retries off."""
     call = Scripted([REFUSED])
     assert retry(enabled=False)(call) is call
 

@@ -1,4 +1,4 @@
-"""The named schedules of DESIGN 8, how they go on, and their jitter."""
+"""The named schedules, how they go on, and their jitter."""
 
 from __future__ import annotations
 

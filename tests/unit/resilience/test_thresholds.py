@@ -1,4 +1,4 @@
-"""specs/001: the table, the windows, and that only changes are told."""
+"""Thresholds: the table, the windows, and that only changes are told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What errors mean: every row of the tables of specs/001, 002, 003 8.2 and 004 4.1, and real errors of Python's."""
+"""What errors mean: every row of the tables, and real errors of Python's."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_categories_of_specs_004() -> None:
 
 
 TABLES = [
-    # specs/003 8.2: error type, max retries
+    # of sites: error type, max retries
     ("network timeout", 3),
     ("dns failure", 2),
     ("element not found", 1),
@@ -54,14 +54,14 @@ TABLES = [
     ("value not as asserted", 0),
     ("authentication failed", 0),
     ("task timeout", 0),
-    # specs/001: retryable or not, "retry once, then fail", max_retries of a tool error
+    # of machines, files and tools: retryable or not, "retry once, then fail", max_retries of a tool error
     ("file not found", 0),
     ("permission denied", 0),
     ("rate limited", 3),
     ("out of memory", 1),
     ("tool failed", 3),
     ("tls failed", 0),
-    # specs/002: ECONNREFUSED, fetch failed, 401, 403, OAuth; a process is started again twice
+    # of services: ECONNREFUSED, fetch failed, 401, 403, OAuth; a process is started again twice
     ("connection refused", 3),
     ("connection lost", 3),
     ("fetch failed", 3),
@@ -69,7 +69,7 @@ TABLES = [
     ("forbidden", 0),
     ("oauth failed", 0),
     ("agent crashed", 2),
-    # specs/004 4.1: transient, permanent
+    # transient, permanent
     ("service unavailable", 3),
     ("invalid request", 0),
     ("not found", 0),

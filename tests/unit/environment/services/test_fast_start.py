@@ -1,4 +1,4 @@
-"""specs/000, Layer 1: look (500 ms), start, ready within 4 s; and what each of its failure scenarios comes to."""
+"""Fast start: look (500 ms), start, ready within 4 s; and what each of its failure scenarios comes to."""
 
 from __future__ import annotations
 
