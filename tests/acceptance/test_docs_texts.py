@@ -27,7 +27,8 @@ from harness.spec.fault_plan import FaultPlan
 from harness.spec.load import load_file
 from tests.acceptance.documented import ROOT, blocks, pages
 
-PAGES = [*pages(), *sorted((ROOT / "docs" / "decisions").glob("*.md")), ROOT / "CHANGELOG.md"]
+DEEPER = [page for folder in ("design", "decisions") for page in sorted((ROOT / "docs" / folder).glob("*.md"))]
+PAGES = [*pages(), *DEEPER, ROOT / "CHANGELOG.md"]
 NAMES = [page.relative_to(ROOT).as_posix() for page in PAGES]
 _FENCED = re.compile(r"^ *```.*?^ *```", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]+))?\)")
