@@ -1,4 +1,4 @@
-"""Where in an agent's own code an error came up: what its author looks for first."""
+"""An agent that the project brings, as Python code: where it comes from, its thread, what it sees, whom to blame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What differs between two states of a browser, in a line each. Pure.
+"""What a page holds: fields, storage, elements; read, put back and compared.
+
+What differs between two states of a browser, in a line each. Pure.
 
 Values of cookies, storage and secret fields never appear. Order and the time at which a cookie expires do not count.
 """

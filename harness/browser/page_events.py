@@ -1,4 +1,4 @@
-"""How a page was come to, out of the requests that were seen. Pure; `exchanges` are in the order of their requests."""
+"""What happens around the pages while steps run: requests, navigations, crashes, console, dialogs."""
 
 from __future__ import annotations
 

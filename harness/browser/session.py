@@ -57,7 +57,7 @@ class PlaywrightSession:
         self._last_good = LastGood(request.folder, clock)
         self._recovery = PageRecovery(self._handle, clock, lambda within: self._attempt(within, within), self._scene)
         self.sabotage = Sabotage(self._handle, pool, clock)
-        """Where faults are done to this browser (ports.Hands)."""
+        """Where faults are done to this browser (ports.FaultTarget)."""
 
     @property
     def _tab(self) -> Tab:

@@ -1,4 +1,4 @@
-"""The project that a file belongs to: the nearest folder above it whose pyproject.toml has `[tool.harness]`."""
+"""What commands have in common: the project that a file belongs to, hosts it does not know, how a command ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One part of what the grammar saw, with its place; the only module besides parser.py that knows lark's trees."""
+"""From what the grammar saw to the syntax tree; besides parser.py the only module that knows lark's trees."""
 
 from __future__ import annotations
 

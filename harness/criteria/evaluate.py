@@ -64,7 +64,7 @@ def _verdict(finding: Finding) -> Verdict:
     )
 
 
-# Conditions over time: each is looked at until it is settled. Nothing here sleeps; evaluation.py does.
+# Conditions over time: each is looked at until it is settled. Only `evaluate` sleeps.
 
 # A sleep that ends a hair too early must not cost one more poll.
 HAIR = 1e-6

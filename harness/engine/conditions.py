@@ -1,4 +1,4 @@
-"""Memory against the environment, where `state_bindings` ties them together."""
+"""What must hold: preconditions before the first step, state bindings after steps, success criteria at the end."""
 
 from __future__ import annotations
 

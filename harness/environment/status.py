@@ -1,4 +1,4 @@
-"""The end of what services have written, and what they write from now on."""
+"""How the services of a project are, seen from outside, and what they have written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment's part of a checkpoint: its channels' documents, saved and put back by difference."""
+"""Memory and environment of one task or episode, and the world's side of a checkpoint: saved and put back."""
 
 from __future__ import annotations
 

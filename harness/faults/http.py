@@ -1,4 +1,4 @@
-"""What heads of requests and answers have in common."""
+"""HTTP/1 as a gate must understand it: heads, bodies, URL patterns, bytes between two connections."""
 
 from __future__ import annotations
 

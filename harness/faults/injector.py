@@ -1,4 +1,4 @@
-"""Makes the declared faults strike at their steps and requests, and heals them. When is said in `occasions`."""
+"""Makes the declared faults strike at their steps and requests, and heals them. When is said in `Triggers`."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ REFUSED = ("ERR_CONNECTION_REFUSED", "ECONNREFUSED")
 
 
 class Network:
-    """The gates of one task (ports.Hands). Made by `prepare`; `close` must follow."""
+    """The gates of one task (ports.FaultTarget). Made by `prepare`; `close` must follow."""
 
     def __init__(
         self, patterns: Mapping[str, UrlPattern], gates: Mapping[str, FaultGate], ports: Mapping[str, int]

@@ -210,7 +210,7 @@ def _ran(
 
 
 def plan_of(state: SessionState, loaded: Loaded) -> Plan:
-    """Raises SpecError. What a worker of xdist has left behind that died is not met by a task that runs again (002)."""
+    """Raises SpecError. What a worker of xdist has left behind that died is not met by a task that runs again."""
     plan = compile_plan(loaded, settings=state.settings, run_id=state.run_id, agent=state.chosen)
     episode = plan.spec.episode_id
     if episode and state.last.get(episode) != plan.task_id:

@@ -1,4 +1,4 @@
-"""Copies single files by their kind: redacted, and inert where they could act."""
+"""Files of an artifact directory: their list (`NAMES`), manifest, copies by kind, safe names and texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Redacts what requests and responses carry: JSON, forms, HTML, plain text."""
+"""Whole files without secrets, by kind: bodies, HAR, DOM snapshot (made inert), trace.zip."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of one task, as a small document."""
+"""What became of one task, as a small document; error rates of a run; partial_trace.json and last-run.json."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from harness.spec.task import FinalState
 # Error rates of a run.
 
 _NAMES = {Family.NETWORK: "network_error", Family.ASSERTION: "assertion_retry"}
-"""The names 003 6.1 gives to two families; the others go by their rule: `on_timeout` is `timeout`."""
+"""The names of two families in metrics.json; the others go by their rule: `on_timeout` is `timeout`."""
 
 
 def error_metrics(records: Sequence[TaskRecord], earlier: Sequence[TaskRecord] = ()) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def error_metrics(records: Sequence[TaskRecord], earlier: Sequence[TaskRecord] =
 
 
 def _kind(record: TaskRecord) -> str:
-    """All failures of the network are one kind, as in 003 6.1; a task that reached its end has none."""
+    """All failures of the network are one kind; a task that reached its end has none."""
     if record.torn and record.error_type is None:
         return "fixture_teardown"
     if record.ok:
@@ -60,7 +60,7 @@ def _kind(record: TaskRecord) -> str:
 
 
 def rule_name(family: Family) -> str:
-    """As 003 6.1 writes it."""
+    """As metrics.json writes it."""
     return _NAMES.get(family, family.removeprefix("on_"))
 
 

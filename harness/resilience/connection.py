@@ -41,8 +41,8 @@ SERVER = TransitionTable(
         permanently_failed="down booting",
     ),
 )
-"""down -> booting -> up. One that is found running goes from `down` to `up`: it was never booted from here (000,
-fast-start). Only an order leads out of `permanently_failed`."""
+"""down -> booting -> up. One that is found running goes from `down` to `up`: it was never booted from here.
+Only an order leads out of `permanently_failed`."""
 EXTENSION = TransitionTable(
     "extension",
     "disconnected",

@@ -1,4 +1,6 @@
-"""What Linux control groups allow a process, by the texts of their files (`--task-workers auto`); it reads none itself.
+"""How many tasks at once (`--task-workers auto`): what the machine allows, measured while tasks run.
+
+What Linux control groups allow a process, by the texts of their files (`--task-workers auto`); it reads none itself.
 
 A container or a service has a share of the machine that `psutil` does not know of: a quota of processor time, a limit
 of memory. Version 2 has one tree of groups, version 1 one for each controller. A group may take what it and all groups

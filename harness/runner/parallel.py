@@ -1,4 +1,4 @@
-"""What foreign code prints and logs while its task runs before its turn: kept, and said when the turn has come."""
+"""Several tasks at once: begun by a schedule before their turn, taken in pytest's order, their output kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory entries as files hold them (docs/design/isolation-and-state.md)."""
+"""Memory entries and traces as files hold them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hosts of URLs, and which of them `allowed_domains` lets a task reach. Pure."""
+"""Hosts of URLs and what `allowed_domains` lets through; names of tasks as names of folders. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places in a file's text, and what makes a text unreadable."""
+"""YAML and JSON as task files use them: one meaning for both, bounded, with the place of every value."""
 
 from __future__ import annotations
 

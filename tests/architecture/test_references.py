@@ -13,7 +13,7 @@ PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "AGENTS.md", "pyproject
 TEXTS = (".py", ".md", ".lark", ".js", ".json", ".yaml", ".yml", ".toml", ".txt", "")
 ABSENT = re.compile(
     r"\bDESIGN\b|\bspecs?/\d{3}|/findings\b|\bthe findings\b"
-    r"|(?<!\w)\(findings, \d|(?<!\()\b[Ff]indings,? \d|\b[Ii]ssue \d"
+    r"|(?<![,\d])00[0-4] (?:\d|FAQ)|(?<!\w)\(findings, \d|(?<!\()\b[Ff]indings,? \d|\b[Ii]ssue \d"
 )
 """Documents from which the project was made; they are not in the repository."""
 DECISION = re.compile(r"\bdocs/decisions/(\d{3})(?![\w-])")

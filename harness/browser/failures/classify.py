@@ -1,4 +1,4 @@
-"""Why an element could not be acted on, from what the page and the call log say. Pure."""
+"""From an exception to a Failure, in one order: `failure_of`. What is gone comes first, the element last."""
 
 from __future__ import annotations
 

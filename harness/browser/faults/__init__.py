@@ -1,4 +1,4 @@
-"""Faults done to a task's browser: its pages, its context, its processes (ports.Hands)."""
+"""Faults done to a task's browser: its pages, its context, its processes (ports.FaultTarget)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SHARED = (
 
 
 class Sabotage:
-    """Faults of one session's browser (ports.Hands). May be called while an act is under way.
+    """Faults of one session's browser (ports.FaultTarget). May be called while an act is under way.
 
     A page or browser that is gone, or does not answer, is not struck, and `Strike.met` not called: the step finds out.
     What lasts is laid on whatever takes its place.

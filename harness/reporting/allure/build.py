@@ -1,4 +1,4 @@
-"""Finds an Allure: 3 from npm, installed once into the user's cache folder; 2 where only Java is there."""
+"""`harness report`: finds an Allure, builds its HTML report, and makes that complete offline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which of the results that have gathered in a folder are of the last run: those of others would look like retries."""
+"""Allure's results before the report is built: those of the last run, checked, linked, with earlier runs' trends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Puts Playwright's own trace viewer beside a report, with a page that lists the traces: all of it works offline."""
+"""Serves a built report, or one trace, with Playwright's own trace viewer, on this machine alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which test a result is of, as allure-pytest says it: for results that its hooks could not finish, or begin."""
+"""Puts a finished task into the running Allure test: steps, attachments, labels."""
 
 from __future__ import annotations
 

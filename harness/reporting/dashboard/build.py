@@ -1,4 +1,4 @@
-"""Error breakdown, recoveries and thresholds of a run."""
+"""Makes the view of a run: errors, recoveries, thresholds, timeline. Pure, but for `look`."""
 
 from __future__ import annotations
 

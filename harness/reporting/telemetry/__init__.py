@@ -1,4 +1,4 @@
-"""One stream of what resilience did: engine and policies feed it, sinks read it (003 6 and 8.3, 004 4.7 and 4.8).
+"""One stream of what resilience did: engine and policies feed it, sinks read it.
 
 A run of pytest writes a line for each record to `.harness/events/<run>.jsonl`; `.harness/events.jsonl` is a link to the
 file of the run that began last, and those of the last five runs stay:

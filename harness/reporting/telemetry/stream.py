@@ -61,7 +61,7 @@ def origin(failure: Failure) -> dict[str, str]:
 
 
 def category(failure: Failure) -> str:
-    """Where 004 has no word, the `error_type`; where that is `unknown`, the category of the catalog.
+    """Where resilience has no word for it, the `error_type`; where that is `unknown`, the category of the catalog.
 
     A page or browser that was ended for another task's sake is no lost session of this one.
     """
@@ -74,7 +74,7 @@ def category(failure: Failure) -> str:
 # What the engine says, in the words of resilience: a remedy is a retry or a fallback, a passed step a recovery.
 
 PROPOSALS = 3
-"""Proposals of an agent that are no step, in a row, end its task (`engine.proposal`)."""
+"""Proposals of an agent that are no step, in a row, end its task (`harness/engine/agent.py`)."""
 _REFUSED = "AGENT_INVALID_STEP"
 _LEFT_ALONE = "CIRCUIT_OPEN"
 """Nothing was sent: no attempt failed, and waiting for the circuit is no retry."""

@@ -177,7 +177,7 @@ def _never_reached(evidence: Recorded, expect: Expect | None) -> RegradedVerdict
 
 
 def _declared(expect: Expect, found: RegradedVerdict, ends: Ends, evidence: Recorded) -> RegradedVerdict:
-    """A task with `expect` passes when it ends as its file says, as in a run (`engine.ending.unmet`)."""
+    """A task with `expect` passes when it ends as its file says, as in a run (`unmet` in harness/model/outcome.py)."""
     if found.verdict == "undecided":
         return found
     failed = found.verdict == "fail"

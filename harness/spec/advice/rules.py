@@ -1,4 +1,4 @@
-"""Checkpoints that are never taken or never gone back to (docs/design/checkpoints.md)."""
+"""Advice: what stands in a task and can never act (checkpoints, URLs, settings, limits, memory, fallbacks)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def named_host(step: Step, scope: ReferenceScope, domains: Domains = ANYWHERE) -
 # Settings that have no effect as the rest of the task stands.
 
 METRICS = ("SR", "LH-F1", "cost_efficiency")
-"""What `rubrics` may weigh (engine/scoring.py computes them)."""
+"""What `rubrics` may weigh (harness/engine/result.py computes them)."""
 
 
 def idle_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:

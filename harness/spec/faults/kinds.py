@@ -1,4 +1,4 @@
-"""Faults of the browser: pages and processes that crash, hang, stop or are killed."""
+"""Faults of the browser, of pages, of sites and of state."""
 
 from __future__ import annotations
 

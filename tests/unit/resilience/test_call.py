@@ -160,7 +160,7 @@ def test_fallback_a_agente_mas_simple() -> None:
 
 
 def test_an_agent_whose_circuit_is_open_is_replaced_at_once() -> None:
-    """004 4.5: 'circuit.state === open: try fallback immediately'."""
+    """With an open circuit the fallback is tried at once."""
     story = Story()
     calls = {"builder": Scripted([DOWN]), "builder-simple": Scripted(["simple"]), "manual-mode": Scripted([0])}
 
@@ -176,7 +176,7 @@ def test_an_agent_whose_circuit_is_open_is_replaced_at_once() -> None:
 
 
 def test_a_rate_limit_is_waited_out_as_the_server_says() -> None:
-    """004 FAQ: 'si es 429, delay es el suggested por la API'."""
+    """After an answer 429 the delay is what the server suggests."""
     error = RuntimeError("429")
     error.response = SimpleNamespace(status_code=429, headers={"Retry-After": "12"})  # type: ignore[attr-defined]
     story, call = Story(), Scripted([error, "answer"])
