@@ -14,7 +14,7 @@ from harness.model.plan import Plan
 from harness.model.record import Attempt, History, MetFault, Score, StepRecord, TaskResult
 from harness.model.report import Context, ErrorReport, FaultReport, Metrics
 from harness.recovery import RepairPrecondition, Retry, Substitute, Trust
-from harness.recovery.catalog import Family
+from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure
 from harness.spec.steps import Step
 
@@ -188,26 +188,12 @@ def advice(result: TaskResult, *, expected: bool = False) -> str:
     failure = result.failure
     if failure is None or failure.advice or not behind(result):
         return ""
-    way = _WAYS.get(failure.family, "")
+    way = FAMILIES[failure.family].outlasted_by
     if expected:
         return "This failure follows an injected fault, as the task declares: there is nothing to do."
     outlast = f"to outlast it: {way}; " if way else ""
     declared = f"`expect: {{final_state: {result.final_state}, code: {failure.code}}}`"
     return f"This failure follows an injected fault; {outlast}to declare it: {declared}."
-
-
-_WAYS = {
-    Family.BROWSER: "`on_browser_crash` and checkpoints",
-    Family.NETWORK: "more of `on_network_error`",
-    Family.ELEMENT: "more of `on_element_not_found`",
-    Family.AMBIGUOUS: "`on_selector_ambiguous`",
-    Family.ACTION: "more of `on_action_failed`",
-    Family.TIMEOUT: "`on_timeout` or a longer `timeout`",
-    Family.ASSERTION: "`on_assertion_fail`",
-    Family.PRECONDITION: "`on_precondition_fail`",
-    Family.INCONSISTENCY: "`on_state_inconsistency`",
-}
-"""Family of a failure -> what of a task gets over it."""
 
 
 def error_report(plan: Plan, result: TaskResult, context: Context, expected: bool) -> ErrorReport:

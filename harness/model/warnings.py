@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from harness.model.figures import is_retry
 from harness.model.record import History, Rewound, StepRecord, Warning_
@@ -10,7 +11,6 @@ from harness.recovery import Retry, Substitute, Trust
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Passed
 
-_ABSENT = (Family.ELEMENT, Family.AMBIGUOUS)
 """Of these an element was not there yet; of others it was, and could not be used."""
 
 
@@ -101,28 +101,40 @@ def _rewound(record: StepRecord, rewound: Rewound) -> Iterator[Warning_]:
 def _recovered(record: StepRecord) -> Iterator[Warning_]:
     """One warning for each family of failure that the step got over."""
     failures = [a.outcome for a in record.attempts if isinstance(a.outcome, Failure)]
-    healed = record.attempts[-1].remedy
     for family in dict.fromkeys(failure.family for failure in failures):
-        count = _retries(record, family)
-        match family:
-            case Family.NETWORK:
-                yield _reached(record, failures[0])
-            case Family.ASSERTION:
-                waited = sum(a.remedy.after for a in record.attempts if isinstance(a.remedy, Retry))
-                text = f"Assertion succeeded on retry after {waited:g}s wait"
-                yield Warning_("assertion_retry_success", text, record.index, {"retries": count})
-            case Family.PRECONDITION:
-                yield Warning_("precondition_repaired", f"Repaired: {record.step.describe()[7:]}", record.index)
-            case Family.INCONSISTENCY:
-                yield _resolved(record, failures[0])
-            case Family.ELEMENT | Family.AMBIGUOUS if isinstance(healed, Substitute):
-                yield _healed(record, healed)
-            case Family.BROWSER:
-                text = f"{failures[0].message}; the page was freed or opened again"
-                yield Warning_("page_recovered", text, record.index, {"retries": count, "code": failures[0].code})
-            case _:
-                late = "element_appeared_late" if family in _ABSENT else "action_retry_success"
-                yield Warning_(late, _later(failures[0], count), record.index, {"retries": count})
+        yield from _got_over(record, family, failures[0])
+
+
+def _got_over(record: StepRecord, family: Family, first: Failure) -> Iterator[Warning_]:
+    count = _retries(record, family)
+    match family:
+        case Family.NETWORK:
+            yield _reached(record, first)
+        case Family.ASSERTION:
+            waited = sum(a.remedy.after for a in record.attempts if isinstance(a.remedy, Retry))
+            text = f"Assertion succeeded on retry after {waited:g}s wait"
+            yield Warning_("assertion_retry_success", text, record.index, {"retries": count})
+        case Family.PRECONDITION:
+            yield Warning_("precondition_repaired", f"Repaired: {record.step.describe()[7:]}", record.index)
+        case Family.INCONSISTENCY:
+            yield _resolved(record, first)
+        case Family.ELEMENT | Family.AMBIGUOUS:
+            yield _found(record, first, count)
+        case Family.BROWSER:
+            text = f"{first.message}; the page was freed or opened again"
+            yield Warning_("page_recovered", text, record.index, {"retries": count, "code": first.code})
+        case Family.TIMEOUT | Family.ACTION | Family.NONE:
+            yield Warning_("action_retry_success", _later(first, count), record.index, {"retries": count})
+        case _:
+            assert_never(family)
+
+
+def _found(record: StepRecord, first: Failure, count: int) -> Warning_:
+    """An element that came late, or another one in its place."""
+    last = record.attempts[-1].remedy
+    if isinstance(last, Substitute):
+        return _healed(record, last)
+    return Warning_("element_appeared_late", _later(first, count), record.index, {"retries": count})
 
 
 def _retries(record: StepRecord, family: Family) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from harness.resilience.thresholds import SESSION
+
 # The closed vocabularies of failure.
 
 
@@ -104,20 +106,137 @@ class Row:
     @property
     def scope(self) -> Scope:
         """How far it reaches; unless its row says otherwise, as far as its family does."""
-        return self.named_scope or _SCOPES.get(self.family, Scope.TASK)
+        return self.named_scope or FAMILIES[self.family].scope
 
 
-_SCOPES = {
-    Family.NETWORK: Scope.ORIGIN,
-    Family.TIMEOUT: Scope.PAGE,
-    Family.ELEMENT: Scope.PAGE,
-    Family.AMBIGUOUS: Scope.PAGE,
-    Family.ACTION: Scope.PAGE,
-    Family.ASSERTION: Scope.PAGE,
-    Family.PRECONDITION: Scope.WORLD,
-    Family.INCONSISTENCY: Scope.WORLD,
-    Family.BROWSER: Scope.BROWSER,
+class Group(StrEnum):
+    """Under which heading reports put a failure, in their order: product defects apart from infrastructure."""
+
+    PRODUCT = "Product defects (assertions and success criteria)"
+    STATE = "Preconditions and state"
+    TIME = "Timeouts"
+    ELEMENT = "Elements (not found, ambiguous)"
+    ACTION = "Actions (covered, disabled, invalid)"
+    NETWORK = "Sites and network"
+    BROWSER = "Browser"
+    POLICY = "Policy, login, budget"
+    REST = "Harness and unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilyFacts:
+    """What holds for every failure of one family, unless the row of its code says otherwise."""
+
+    scope: Scope
+    """How far such a failure reaches."""
+    report_group: Group
+    first_artifact: str
+    """The file that shows most of it, and is looked at first; empty: none is better than the report."""
+    outlasted_by: str
+    """What of a task gets over an injected fault of this kind, in words; empty where nothing can be declared."""
+    proposed_rule: tuple[str, ...]
+    """Lines of YAML that a task which is flaky by it may declare, the first in `error_recovery`; empty: no rule helps."""
+    event_category: str
+    """The `category` of its telemetry events; empty: its `error_type` is, or the category of its code."""
+    recovery_name: str
+    """The name of its rate in `recovery_success_rate` (specs/003 6.1)."""
+
+
+_CHECKPOINT = "checkpoints: [0]   # or the last step that is safe to go back to"
+
+FAMILIES: dict[Family, FamilyFacts] = {
+    Family.TIMEOUT: FamilyFacts(
+        scope=Scope.PAGE,
+        report_group=Group.TIME,
+        first_artifact="screenshot.png",
+        outlasted_by="`on_timeout` or a longer `timeout`",
+        proposed_rule=("on_timeout: {strategy: retry_from_checkpoint}", _CHECKPOINT),
+        event_category="",
+        recovery_name="timeout",
+    ),
+    Family.NETWORK: FamilyFacts(
+        scope=Scope.ORIGIN,
+        report_group=Group.NETWORK,
+        first_artifact="network_logs.har",
+        outlasted_by="more of `on_network_error`",
+        proposed_rule=("on_network_error: {strategy: exponential_backoff, max_retries: 5}",),
+        event_category="network",
+        recovery_name="network_error",
+    ),
+    Family.ELEMENT: FamilyFacts(
+        scope=Scope.PAGE,
+        report_group=Group.ELEMENT,
+        first_artifact="screenshot.png",
+        outlasted_by="more of `on_element_not_found`",
+        proposed_rule=("on_element_not_found: {strategy: wait_and_retry, wait_seconds: 20}",),
+        event_category="",
+        recovery_name="element_not_found",
+    ),
+    Family.AMBIGUOUS: FamilyFacts(
+        scope=Scope.PAGE,
+        report_group=Group.ELEMENT,
+        first_artifact="screenshot.png",
+        outlasted_by="`on_selector_ambiguous`",
+        proposed_rule=(),
+        event_category="",
+        recovery_name="selector_ambiguous",
+    ),
+    Family.ACTION: FamilyFacts(
+        scope=Scope.PAGE,
+        report_group=Group.ACTION,
+        first_artifact="screenshot.png",
+        outlasted_by="more of `on_action_failed`",
+        proposed_rule=(),
+        event_category="",
+        recovery_name="action_failed",
+    ),
+    Family.ASSERTION: FamilyFacts(
+        scope=Scope.PAGE,
+        report_group=Group.PRODUCT,
+        first_artifact="screenshot.png",
+        outlasted_by="`on_assertion_fail`",
+        proposed_rule=("on_assertion_fail: {strategy: retry_after_wait, wait_before_retry_seconds: 5}",),
+        event_category="",
+        recovery_name="assertion_retry",
+    ),
+    Family.PRECONDITION: FamilyFacts(
+        scope=Scope.WORLD,
+        report_group=Group.STATE,
+        first_artifact="memory_snapshot.json",
+        outlasted_by="`on_precondition_fail`",
+        proposed_rule=(),
+        event_category="",
+        recovery_name="precondition_fail",
+    ),
+    Family.INCONSISTENCY: FamilyFacts(
+        scope=Scope.WORLD,
+        report_group=Group.STATE,
+        first_artifact="env_snapshot.json",
+        outlasted_by="`on_state_inconsistency`",
+        proposed_rule=(),
+        event_category="",
+        recovery_name="state_inconsistency",
+    ),
+    Family.BROWSER: FamilyFacts(
+        scope=Scope.BROWSER,
+        report_group=Group.BROWSER,
+        first_artifact="console_logs.txt",
+        outlasted_by="`on_browser_crash` and checkpoints",
+        proposed_rule=("on_browser_crash: {strategy: restart_from_checkpoint}", _CHECKPOINT),
+        event_category=SESSION,
+        recovery_name="browser_crash",
+    ),
+    Family.NONE: FamilyFacts(
+        scope=Scope.TASK,
+        report_group=Group.REST,
+        first_artifact="",
+        outlasted_by="",
+        proposed_rule=(),
+        event_category="",
+        recovery_name="none",
+    ),
 }
+"""All that a new family needs to be told of, beside its rule; a test says that none is forgotten."""
 _T, _C, _S, _F = ErrorType, Category, Severity, Family
 _INFRA, _EXEC, _LOGIC, _FATAL = _C.INFRASTRUCTURE, _C.EXECUTION, _C.LOGIC, _C.CATASTROPHIC
 

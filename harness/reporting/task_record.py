@@ -16,7 +16,7 @@ from harness.model.figures import Verdict, figures, success_rates, verdict
 from harness.model.plan import Plan
 from harness.model.ports import Json
 from harness.model.record import Attempt, History, MetFault, StepRecord, TaskResult
-from harness.recovery.catalog import Family
+from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure
 from harness.reporting.console import also_unmet, cause, reason, shortened, worked_on
 from harness.reporting.files import read_json, write_json
@@ -24,9 +24,6 @@ from harness.reporting.redaction import Redactor, masked_step
 from harness.spec.task import FinalState
 
 # Error rates of a run.
-
-_NAMES = {Family.NETWORK: "network_error", Family.ASSERTION: "assertion_retry"}
-"""The names of two families in metrics.json; the others go by their rule: `on_timeout` is `timeout`."""
 
 
 def error_metrics(records: Sequence[TaskRecord], earlier: Sequence[TaskRecord] = ()) -> dict[str, Any]:
@@ -61,7 +58,7 @@ def _kind(record: TaskRecord) -> str:
 
 def rule_name(family: Family) -> str:
     """As metrics.json writes it."""
-    return _NAMES.get(family, family.removeprefix("on_"))
+    return FAMILIES[family].recovery_name
 
 
 # The steps of a task and their attempts, small enough for a record of the run.

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from harness.criteria.syntax import FUNCTIONS
 from harness.model.figures import UNJUDGED
-from harness.recovery.catalog import CATALOG, Family, Scope
+from harness.recovery.catalog import CATALOG, FAMILIES, Family, Scope
 from harness.reporting.console import place
 from harness.reporting.files import printable, shown_path
 from harness.reporting.history.record import Execution, RunRecord
@@ -33,17 +33,6 @@ _BY_CODE = {
     "OUTCOME_UNKNOWN": "network_logs.har",
     "AUTHENTICATION_FAILED": "screenshot.png",
     "SESSION_LOST": "screenshot.png",
-}
-_BY_FAMILY = {
-    Family.TIMEOUT: "screenshot.png",
-    Family.ELEMENT: "screenshot.png",
-    Family.AMBIGUOUS: "screenshot.png",
-    Family.ACTION: "screenshot.png",
-    Family.ASSERTION: "screenshot.png",
-    Family.NETWORK: "network_logs.har",
-    Family.PRECONDITION: "memory_snapshot.json",
-    Family.INCONSISTENCY: "env_snapshot.json",
-    Family.BROWSER: "console_logs.txt",
 }
 _BY_FUNCTION = {
     "mem": "memory_snapshot.json",
@@ -84,7 +73,7 @@ def _name(trouble: Trouble) -> str:
     read = _READS.search(trouble.message) if family is Family.ASSERTION else None
     if read and read[1] in _BY_FUNCTION:
         return _BY_FUNCTION[read[1]]
-    return _BY_CODE.get(code) or (_BY_FAMILY.get(family, "") if family else "")
+    return _BY_CODE.get(code) or (FAMILIES[family].first_artifact if family else "")
 
 
 def _alike(cause: Cause, code: str) -> tuple[Trouble, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from harness.recovery.catalog import CATALOG, Category, ErrorType, Family, Row
+from harness.recovery.catalog import CATALOG, FAMILIES, Category, ErrorType, Family, Group, Row
 
 # Where a task's file can be read on the web: only a CI system knows the repository and the commit.
 
@@ -31,42 +31,20 @@ def _places(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield f"{environ['CI_PROJECT_URL']}/-/blob/{environ['CI_COMMIT_SHA']}", environ["CI_PROJECT_DIR"]
 
 
-GROUPS = (
-    "Product defects (assertions and success criteria)",
-    "Preconditions and state",
-    "Timeouts",
-    "Elements (not found, ambiguous)",
-    "Actions (covered, disabled, invalid)",
-    "Sites and network",
-    "Browser",
-    "Policy, login, budget",
-    "Harness and unknown",
-)
-_PRODUCT, _STATE, _TIME, _ELEMENT, _ACTION, _NETWORK, _BROWSER, _POLICY, _REST = GROUPS
+GROUPS = tuple(each.value for each in Group)
 
-_BY_FAMILY = {
-    Family.ASSERTION: _PRODUCT,
-    Family.PRECONDITION: _STATE,
-    Family.INCONSISTENCY: _STATE,
-    Family.TIMEOUT: _TIME,
-    Family.ELEMENT: _ELEMENT,
-    Family.AMBIGUOUS: _ELEMENT,
-    Family.ACTION: _ACTION,
-    Family.NETWORK: _NETWORK,
-    Family.BROWSER: _BROWSER,
-}
-_BY_TYPE = {ErrorType.ACTION_FAILED: _ACTION, ErrorType.STATE_INCONSISTENCY: _STATE}
-_BY_PREFIX = {"BROWSER": _BROWSER, "SERVICE": _NETWORK, "INCOMPLETE": _STATE}
+_BY_TYPE = {ErrorType.ACTION_FAILED: Group.ACTION, ErrorType.STATE_INCONSISTENCY: Group.STATE}
+_BY_PREFIX = {"BROWSER": Group.BROWSER, "SERVICE": Group.NETWORK, "INCOMPLETE": Group.STATE}
 
 
-def group(row: Row) -> str:
+def group(row: Row) -> Group:
     """The one group a code belongs to."""
     prefix = row.code.partition("_")[0]
     if row.family is not Family.NONE:
-        return _BY_FAMILY[row.family]
+        return FAMILIES[row.family].report_group
     if row.category is Category.CATASTROPHIC:
-        return _POLICY
-    return _BY_PREFIX.get(prefix) or _BY_TYPE.get(row.error_type) or _REST
+        return Group.POLICY
+    return _BY_PREFIX.get(prefix) or _BY_TYPE.get(row.error_type) or Group.REST
 
 
 def grouped_codes() -> dict[str, tuple[str, ...]]:

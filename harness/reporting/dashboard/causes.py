@@ -12,7 +12,7 @@ from itertools import pairwise, takewhile
 import yaml
 
 from harness.model.report import ErrorReport
-from harness.recovery.catalog import CATALOG, Family
+from harness.recovery.catalog import CATALOG, FAMILIES
 from harness.reporting.console import folded, numbered, place, relation, repeats, shortened, shown_value
 from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.timeline import seconds_of
@@ -26,16 +26,6 @@ from harness.reporting.triage import causes as behind
 from harness.reporting.triage import troubles
 
 # Selectors that were stood in for, and tasks that do not always end the same way: each with a proposed change.
-
-_CHECKPOINT = "checkpoints: [0]   # or the last step that is safe to go back to"
-_CHANGES: Mapping[Family, tuple[str, ...]] = {
-    Family.ELEMENT: ("on_element_not_found: {strategy: wait_and_retry, wait_seconds: 20}",),
-    Family.NETWORK: ("on_network_error: {strategy: exponential_backoff, max_retries: 5}",),
-    Family.ASSERTION: ("on_assertion_fail: {strategy: retry_after_wait, wait_before_retry_seconds: 5}",),
-    Family.TIMEOUT: ("on_timeout: {strategy: retry_from_checkpoint}", _CHECKPOINT),
-    Family.BROWSER: ("on_browser_crash: {strategy: restart_from_checkpoint}", _CHECKPOINT),
-}
-"""A rule, and what it needs beside `error_recovery`. What no waiting outlasts (a login) has none."""
 
 
 def healed(records: Sequence[TaskRecord]) -> list[Healed]:
@@ -123,8 +113,8 @@ def _flaky(found: FlakyTask, executions: Sequence[Execution], points: Sequence[T
 
 def _flaky_change(record: TaskRecord | None, codes: Counter[str]) -> str:
     """For the most frequent code that waiting or going back can outlast."""
-    changes = (_CHANGES[CATALOG[code].family] for code, _ in _ranked(codes) if CATALOG[code].family in _CHANGES)
-    rule, *more = next(changes, ("",))
+    proposed = (FAMILIES[CATALOG[code].family].proposed_rule for code, _ in _ranked(codes))
+    rule, *more = next(filter(None, proposed), ("",))
     if not rule:
         return ""
     source = shortened(record.source, 120) if record and record.source else ""

@@ -16,12 +16,12 @@ from harness.model.figures import attempts_made, figures, step_key
 from harness.model.plan import Plan
 from harness.model.record import Attempt, StepRecord, TaskResult
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
-from harness.recovery.catalog import ErrorType, Family, Scope
+from harness.recovery.catalog import FAMILIES, ErrorType, Family, Scope
 from harness.recovery.failure import Failure
 from harness.reporting.telemetry.record import Record, StepDone, TaskDone, TelemetryEvent, redacted
 from harness.resilience import Clock
 from harness.resilience.events import Degraded, FellBack, GaveUp, Recovered, Retrying, ServiceChanged, Waiting
-from harness.resilience.thresholds import SESSION, VALIDATION, ThresholdCrossed
+from harness.resilience.thresholds import VALIDATION, ThresholdCrossed
 from harness.spec.steps import Step
 
 # Of which kind a failure is: what events carry and thresholds count by.
@@ -43,8 +43,6 @@ _BY_CODE = {
     "AGENT_FAILED": "agent_crash",
     "AGENT_INVALID_STEP": VALIDATION,
 }
-_BY_FAMILY = {Family.NETWORK: "network", Family.BROWSER: SESSION}
-
 
 _SERVERS = frozenset({Scope.ORIGIN, Scope.WORLD})
 
@@ -67,7 +65,7 @@ def category(failure: Failure) -> str:
     """
     if failure.family is Family.BROWSER and "innocent" in failure.details:
         return str(failure.category)
-    found = _BY_CODE.get(failure.code) or _BY_FAMILY.get(failure.family)
+    found = _BY_CODE.get(failure.code) or FAMILIES[failure.family].event_category
     return found or str(failure.category if failure.type is ErrorType.UNKNOWN else failure.type)
 
 

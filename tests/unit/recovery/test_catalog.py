@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from yaml import safe_load
 
 from harness.recovery import Rulebook
-from harness.recovery.catalog import CATALOG, ErrorType, Family
+from harness.recovery.catalog import CATALOG, FAMILIES, ErrorType, Family
 from harness.recovery.failure import Failure
+from harness.reporting.files import NAMES
 
 
 def test_a_row_says_what_happened_and_what_one_can_do() -> None:
@@ -20,6 +22,15 @@ def test_every_error_type_has_a_code() -> None:
 
 def test_a_family_is_the_name_of_a_rule() -> None:
     assert {family.value for family in Family} - Rulebook.model_fields.keys() == {Family.NONE.value}
+
+
+def test_no_family_is_forgotten() -> None:
+    assert set(FAMILIES) == set(Family)
+    assert {facts.first_artifact for facts in FAMILIES.values()} - {"", *NAMES} == set()
+    names = [facts.recovery_name for facts in FAMILIES.values()]
+    assert len(set(names)) == len(names), "each family has a rate of its own"
+    proposed = [facts.proposed_rule[0] for facts in FAMILIES.values() if facts.proposed_rule]
+    assert [rule for rule in proposed if not Rulebook.model_validate(safe_load(rule))] == []
 
 
 def test_a_failure_speaks_for_its_row() -> None:
