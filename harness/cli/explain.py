@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from random import Random
 from textwrap import indent
-from typing import Annotated, Any
+from typing import Annotated, Any, assert_never
 
 import typer
 
@@ -77,6 +77,8 @@ def _way(remedy: Remedy, row: Row) -> str:
             words = f"the {what} is left out"
         case GiveUp(final_state=state):
             words = f"the task ends as {state}, with the evidence"
+        case _:
+            assert_never(remedy)
     return words
 
 

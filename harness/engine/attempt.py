@@ -24,7 +24,7 @@ from harness.criteria import (
 from harness.engine.run import PageSources, Run
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
-from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Skip, Substitute, Trust
+from harness.recovery import Remedy, RepairPrecondition, Retry, Substitute, Trust
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
@@ -306,7 +306,7 @@ class StepState:
 
     def answered(self, failure: Failure, remedy: Remedy) -> None:
         """Keep what is done about a failure; the end of the step is no answer to it."""
-        if not isinstance(remedy, Skip | GiveUp):
+        if not remedy.ends:
             waited = isinstance(remedy, Retry) and failure.code == "CIRCUIT_OPEN"
             self.answers.append(Answer(failure.family, remedy, waited))
 

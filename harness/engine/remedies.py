@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import assert_never
 
 from harness.engine.attempt import StepState
 from harness.engine.effects import doubt, posted, seen
 from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
-from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Substitute
+from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import Family
 from harness.recovery.crash import PERMANENT, WITHIN
 from harness.recovery.failure import Failure
@@ -49,10 +50,19 @@ def permitted(
             return _over_retry_budget(run, progress, failure) or _unknown(progress, failure, known) or (failure, remedy)
         case Rewind():
             return _over_retry_budget(run, progress, failure) or _rewind(run, progress, failure, remedy, known, barred)
-        case GiveUp() if not known and failure.family in LEAVES_OPEN and failure.code not in ANSWERS:
-            return replace(failure, message=f"{failure.message}; {UNSURE}"), remedy
-        case _:
+        case GiveUp():
+            return failure if known else _doubted(failure), remedy
+        case Trust() | Skip():
             return failure, remedy
+        case _:
+            assert_never(remedy)
+
+
+def _doubted(failure: Failure) -> Failure:
+    """The end of a task whose write may have taken effect, as far as its failure leaves that open."""
+    if failure.family not in LEAVES_OPEN or failure.code in ANSWERS:
+        return failure
+    return replace(failure, message=f"{failure.message}; {UNSURE}")
 
 
 def asked_again(run: Run, progress: StepState, failure: Failure, remedy: Remedy, *, known: bool) -> tuple[str, ...]:
@@ -60,10 +70,12 @@ def asked_again(run: Run, progress: StepState, failure: Failure, remedy: Remedy,
     match remedy:
         case Rewind():
             checkpoint = nearest(run, progress.index, remedy)
-        case Retry() if _may_undo(run, failure, known):
-            checkpoint = nearest(run, progress.index, Rewind())
-        case _:
+        case Retry():
+            checkpoint = nearest(run, progress.index, Rewind()) if _may_undo(run, failure, known) else None
+        case Substitute() | RepairPrecondition() | Trust() | Skip() | GiveUp():
             checkpoint = None
+        case _:
+            assert_never(remedy)
     return checkpoint.page.addresses if checkpoint and checkpoint.page else ()
 
 

@@ -240,16 +240,28 @@ async def _until_settled(run: Run, progress: StepState) -> tuple[StepRecord, Ste
         if took:
             return await settled(run, progress)
         failure, remedy = await _answer(run, progress, outcome, known=took is not None)
-        match remedy:
-            case GiveUp():
-                return progress.record(), TaskStop(_as_declared(progress, failure), progress.index, remedy)
-            case Skip(what="task"):
-                return progress.record(), TaskStop(failure, progress.index, GiveUp("aborted"), skipped=True)
-            case Skip():
-                return progress.record(skipped=True), await go_on(run, progress.index, failure)
-            case Rewind():
-                return progress.record(), _back(run, progress, failure, remedy)
+        if ended := await _ended(run, progress, failure, remedy):
+            return ended
         progress.repeated = progress.repeated or denied(progress.declared, outcome, took, progress.sent)
+
+
+async def _ended(
+    run: Run, progress: StepState, failure: Failure, remedy: Remedy
+) -> tuple[StepRecord, StepTransition] | None:
+    """How the step ends with the remedy; None: it is tried once more."""
+    match remedy:
+        case GiveUp():
+            return progress.record(), TaskStop(_as_declared(progress, failure), progress.index, remedy)
+        case Skip(what="task"):
+            return progress.record(), TaskStop(failure, progress.index, GiveUp("aborted"), skipped=True)
+        case Skip():
+            return progress.record(skipped=True), await go_on(run, progress.index, failure)
+        case Rewind():
+            return progress.record(), _back(run, progress, failure, remedy)
+        case Retry() | Substitute() | RepairPrecondition() | Trust():
+            return None
+        case _:
+            assert_never(remedy)
 
 
 async def lost(run: Run, progress: StepState, failure: Failure) -> tuple[StepRecord, StepTransition]:
@@ -261,8 +273,10 @@ async def lost(run: Run, progress: StepState, failure: Failure) -> tuple[StepRec
             return progress.record(), _back(run, progress, failure, remedy)
         case GiveUp():
             return progress.record(), TaskStop(failure, progress.index, remedy)
-        case _:
+        case Retry() | Substitute() | RepairPrecondition() | Trust() | Skip():
             return progress.record(), None
+        case _:
+            assert_never(remedy)
 
 
 def _as_declared(progress: StepState, failure: Failure) -> Failure:

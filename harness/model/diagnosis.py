@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, assert_never
 
 from harness.criteria import CriterionError, parse
 from harness.criteria.syntax import WAITS
@@ -13,7 +13,7 @@ from harness.model.figures import figures
 from harness.model.plan import Plan
 from harness.model.record import Attempt, History, MetFault, Score, StepRecord, TaskResult
 from harness.model.report import Context, ErrorReport, FaultReport, Metrics
-from harness.recovery import RepairPrecondition, Retry, Substitute, Trust
+from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.failure import Failure
 from harness.spec.steps import Step
@@ -338,8 +338,10 @@ def note(attempt: Attempt, declared: Step) -> str:
             way = "AFTER THE REPAIR"
         case Trust(source=source):
             way = f"TRUSTED {source.upper()}"
-        case _:
+        case Rewind() | Skip() | GiveUp() | None:  # after these there is no attempt of the step but a first one
             way = "ATTEMPT 1"
+        case _:
+            assert_never(attempt.remedy)
     return (
         f"{way}: SUCCESS" if not isinstance(attempt.outcome, Failure) else f"{way}: FAILED - {attempt.outcome.message}"
     )

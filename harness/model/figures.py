@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from harness.model.record import Answer, Attempt, StepRecord, TaskResult
-from harness.recovery import RepairPrecondition, Retry, Rewind
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
 from harness.spec.steps import Step
@@ -111,7 +110,7 @@ def attempts_made(record: StepRecord) -> list[Attempt]:
 
 def is_retry(answer: Answer) -> bool:
     """Whether an answer to a failure does the same again; what is neither that nor a wait is a fallback."""
-    return isinstance(answer.remedy, Retry | Rewind | RepairPrecondition) and not answer.waited
+    return answer.remedy.again and not answer.waited
 
 
 def verdict(

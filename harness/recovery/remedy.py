@@ -1,11 +1,15 @@
-"""What a rule may answer with: a closed union, applied by one `match` in the engine."""
+"""What a rule may answer with: a closed union; one `match` in the engine applies it.
+
+Each remedy says of itself whether it does the same `again` (else another thing is done in its place), and whether the
+step `ends` with it. A `match` over remedies ends in `assert_never`: where a new one is forgotten, mypy names the place.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -75,6 +79,8 @@ NOTHING = Capture(screenshot=False, dom=False, memory=False, environment=False, 
 class Retry:
     """The same step again, `after` seconds from now."""
 
+    again: ClassVar[bool] = True
+    ends: ClassVar[bool] = False
     after: float = 0.0
 
 
@@ -82,6 +88,8 @@ class Retry:
 class Substitute:
     """The same step with another selector, looked for at most `patience` seconds."""
 
+    again: ClassVar[bool] = False
+    ends: ClassVar[bool] = False
     selector: str
     patience: float | None = None
 
@@ -90,6 +98,8 @@ class Substitute:
 class GiveUp:
     """End the task."""
 
+    again: ClassVar[bool] = False
+    ends: ClassVar[bool] = True
     final_state: Literal["failed", "aborted"] = "failed"
     capture: Capture = FULL
 
@@ -98,6 +108,8 @@ class GiveUp:
 class Rewind:
     """Back to the nearest checkpoint at or before the step; from there the steps are done again."""
 
+    again: ClassVar[bool] = True
+    ends: ClassVar[bool] = False
     stretch: float = 1.0
     """Factor for `timeout` and `step_timeout` from here on: of the whole, from the start of the task."""
     restart: bool = False
@@ -110,11 +122,16 @@ class Rewind:
 class RepairPrecondition:
     """Set up the precondition that does not hold, then look again."""
 
+    again: ClassVar[bool] = True
+    ends: ClassVar[bool] = False
+
 
 @dataclass(frozen=True, slots=True)
 class Trust:
     """Where memory and environment differ, the one takes the value of the other; or a person says which."""
 
+    again: ClassVar[bool] = False
+    ends: ClassVar[bool] = False
     source: Literal["environment", "memory", "person"]
 
 
@@ -122,6 +139,8 @@ class Trust:
 class Skip:
     """Go on without the step, or leave the whole task out."""
 
+    again: ClassVar[bool] = False
+    ends: ClassVar[bool] = True
     what: Literal["step", "task"]
 
 

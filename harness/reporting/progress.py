@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TextIO
+from typing import TextIO, assert_never
 
 from rich.cells import cell_len, set_cell_size
 
 from harness.model.events import Event, RemedyChosen, StepStarted, TaskEnded, TaskStarted
 from harness.model.plan import Plan
-from harness.recovery import RepairPrecondition, Retry, Rewind, Substitute
+from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.reporting.console import numbered, place, shortened
 from harness.reporting.redaction import Redactor
 
@@ -75,8 +75,10 @@ def _remedy(event: RemedyChosen) -> str:
             return "going back to a checkpoint"
         case RepairPrecondition():
             return "repairing"
-        case _:
+        case Trust() | Skip() | GiveUp():
             return ""
+        case _:
+            assert_never(event.remedy)
 
 
 def _where(plan: Plan, index: int) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 from harness.model.events import AttemptEnded, Event, RemedyChosen, StepEnded, StepStarted, TaskEnded, TaskStarted
 from harness.model.figures import attempts_made, figures, step_key
@@ -221,6 +221,8 @@ def _remedy(course: _Course, event: RemedyChosen) -> Iterator[TelemetryEvent]:
             yield GaveUp(name, error, exhausted=trouble.failed > 1, category=kind, **origin(failure))
         case Skip():
             return
+        case _:
+            assert_never(event.remedy)
 
 
 def _rests(refusal: Failure) -> str:
