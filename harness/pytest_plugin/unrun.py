@@ -15,11 +15,10 @@ from harness.model.report import Context
 from harness.pytest_plugin.state import SessionState
 from harness.recovery import NoRecovery
 from harness.recovery.failure import Failure
+from harness.reporting.files import names_of
 from harness.spec.expressions import environment_names
 from harness.spec.loaded import Loaded
 from harness.spec.names import slug
-
-_OF_THE_BROWSER = ("screenshot.png", "dom_snapshot.html", "console_logs.txt", "network_logs.har", "trace.zip")
 
 
 def bare_plan(task: Loaded, run_id: str, environ: Mapping[str, str] = os.environ) -> Plan:
@@ -61,7 +60,7 @@ def unrun(state: SessionState, plan: Plan, failure: Failure, missed: str = "it d
     # nothing was measured: how many steps were done, and in what time, would be made up
     report = error_report(plan, result, Context(), expected=False).model_copy(update={"metrics": None})
     archive = state.harness().archive
-    items = tuple(Item(name, "missed", missed) for name in _OF_THE_BROWSER)
+    items = tuple(Item(name, "missed", missed) for name in names_of("browser"))
     result = replace(result, error=report)
     try:
         kept = archive.keep(plan, result, report, Evidence(archive.scratch(plan), items), Snapshot(why=missed))

@@ -102,11 +102,17 @@ class Row:
     hint: str
     max_retries: int | None = None
     named_scope: Scope | None = None
+    named_artifact: str = ""
 
     @property
     def scope(self) -> Scope:
         """How far it reaches; unless its row says otherwise, as far as its family does."""
         return self.named_scope or FAMILIES[self.family].scope
+
+    @property
+    def first_artifact(self) -> str:
+        """The file that is looked at first; unless its row names one, its family's."""
+        return self.named_artifact or FAMILIES[self.family].first_artifact
 
 
 class Group(StrEnum):
@@ -248,14 +254,16 @@ def _network(code: str, error_type: ErrorType, cause: str, hint: str, retries: i
 _ROWS: tuple[Row, ...] = (
     Row("TASK_TIMEOUT", _T.TIMEOUT_TASK, _EXEC, _S.ERROR, _F.TIMEOUT, False,
         "The whole task ran longer than its `timeout`.",
-        "Raise `timeout`, or see in the step table where the time went.", named_scope=Scope.TASK),
+        "Raise `timeout`, or see in the step table where the time went.", named_scope=Scope.TASK,
+        named_artifact="partial_trace.json"),
     Row("STEP_TIMEOUT", _T.TIMEOUT_STEP, _EXEC, _S.ERROR, _F.TIMEOUT, True,
         "One attempt of a step ran longer than `step_timeout`.",
         "Look at the screenshot for what the step waited for, or raise `step_timeout`."),
     Row("PAGE_UNRESPONSIVE", _T.TIMEOUT_STEP, _INFRA, _S.CRITICAL, _F.BROWSER, True,
         "The page stopped answering: a script keeps its process busy.",
         "A script of the page runs in an endless loop or blocks; look at the console log and the last step that passed.",
-        named_scope=Scope.PAGE),
+        named_scope=Scope.PAGE,
+        named_artifact="console_logs.txt"),
     _network("NET_DNS", _T.NETWORK_DNS_FAILURE, "The host name could not be resolved.",
              "Check the host's spelling and `[tool.harness.services]` hosts.", 2),
     _network("NET_CONNECTION_REFUSED", _T.NETWORK_CONNECTION_REFUSED, "Nothing listens at the host's port.",
@@ -344,25 +352,30 @@ _ROWS: tuple[Row, ...] = (
         "Set up the state the task needs: `memory:`, a task it depends on, or the environment."),
     Row("STATE_INCONSISTENT", _T.STATE_INCONSISTENCY, _LOGIC, _S.ERROR, _F.INCONSISTENCY, False,
         "Memory and environment say different things of what `state_bindings` ties together.",
-        "See which is right: memory_snapshot.json or env_snapshot.json; `on_state_inconsistency` says which one to trust."),
+        "See which is right: memory_snapshot.json or env_snapshot.json; `on_state_inconsistency` says which one to trust.",
+        named_artifact="env_snapshot.json"),
     Row("MEMORY_MISSING", _T.STATE_INCONSISTENCY, _LOGIC, _S.ERROR, _F.NONE, False,
         "A step needs a memory entry that nobody wrote.", "Check the `remember:` of the steps before it, or `memory:`.",
-        named_scope=Scope.WORLD),
+        named_scope=Scope.WORLD,
+        named_artifact="memory_snapshot.json"),
     Row("NOTHING_TO_REMEMBER", _T.ELEMENT_NOT_FOUND, _EXEC, _S.ERROR, _F.NONE, False,
         "The step was done, and the value that it should `remember` did not come.",
         "Compare the `remember` expression with dom_snapshot.html and env_snapshot.json."),
     Row("AUTHENTICATION_FAILED", _T.AUTHENTICATION_FAILED, _FATAL, _S.CRITICAL, _F.NONE, False,
-        "The site refused the login (401 or 403), or a proxy did (407).", "Check the account the task uses."),
+        "The site refused the login (401 or 403), or a proxy did (407).", "Check the account the task uses.",
+        named_artifact="screenshot.png"),
     Row("SESSION_LOST", _T.AUTHENTICATION_FAILED, _FATAL, _S.CRITICAL, _F.NONE, False,
         "The site shows its login page where the task was logged in, or had just sent its password.",
         "The account was refused or logged out: check its password, and whether another test uses it.",
-        named_scope=Scope.CONTEXT),
+        named_scope=Scope.CONTEXT,
+        named_artifact="screenshot.png"),
     Row("DATA_CORRUPTION", _T.UNKNOWN, _FATAL, _S.CRITICAL, _F.NONE, False,
         "The environment's document no longer parses, or it breaks the schema that the project declares for its channel.",
         "The site has damaged its own state: see env_snapshot.json and the message. Nothing is tried again, so that it stays as it is.",
         named_scope=Scope.WORLD),
     Row("BUDGET_EXCEEDED", _T.BUDGET_EXCEEDED, _FATAL, _S.ERROR, _F.NONE, False,
-        "The task used up what its `budget` allows.", "Raise the budget, or see in the step table what used it."),
+        "The task used up what its `budget` allows.", "Raise the budget, or see in the step table what used it.",
+        named_artifact="partial_trace.json"),
     Row("AGENT_FAILED", _T.UNKNOWN, _LOGIC, _S.ERROR, _F.NONE, False,
         "The agent raised an error while it chose the next step.", "The report has its stack trace; the site is not to blame.",
         named_scope=Scope.AGENT),
@@ -380,7 +393,8 @@ _ROWS: tuple[Row, ...] = (
         "The agent proposed the same failing step three times.", "See in the step table what it kept trying.",
         named_scope=Scope.AGENT),
     Row("PAGE_CRASHED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.BROWSER, False,
-        "The page's process crashed.", "Often memory: look at the console log.", named_scope=Scope.PAGE),
+        "The page's process crashed.", "Often memory: look at the console log.", named_scope=Scope.PAGE,
+        named_artifact="console_logs.txt"),
     Row("PAGE_CLOSED", _T.UNKNOWN, _INFRA, _S.ERROR, _F.BROWSER, False,
         "The page was closed under the step.", "The site closed its own window, or an earlier step did.",
         named_scope=Scope.PAGE),
@@ -403,7 +417,8 @@ _ROWS: tuple[Row, ...] = (
         named_scope=Scope.DRIVER),
     Row("CHANNEL_UNREADABLE", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NETWORK, True,
         "An environment channel could not be read or written.", "Check `[tool.harness.channels]` and that the service is up.", 3,
-        named_scope=Scope.WORLD),
+        named_scope=Scope.WORLD,
+        named_artifact="env_snapshot.json"),
     Row("RESET_FAILED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,
         "Under `isolation = \"reset\"` the state of the system under test could not be reset before the task.",
         "See that the channel answers `POST <url>/reset`, or say with `reset` in [tool.harness] what resets the state.",
@@ -421,7 +436,8 @@ _ROWS: tuple[Row, ...] = (
         named_scope=Scope.RUN),
     Row("OUTCOME_UNKNOWN", _T.UNKNOWN, _LOGIC, _S.CRITICAL, _F.NONE, False,
         "A `write` step failed in a way that leaves open whether it took effect, so it was not repeated.",
-        "Give the step a `done_when` criterion that tells whether it took effect."),
+        "Give the step a `done_when` criterion that tells whether it took effect.",
+        named_artifact="network_logs.har"),
     Row("POLICY_DOMAIN", _T.UNKNOWN, _FATAL, _S.CRITICAL, _F.NONE, False,
         "The task tried to leave its `allowed_domains`.", "Add the host to `allowed_domains`, if the task may go there."),
     Row("INTERRUPTED", _T.UNKNOWN, _FATAL, _S.WARNING, _F.NONE, False,
@@ -430,9 +446,11 @@ _ROWS: tuple[Row, ...] = (
         "The pytest-xdist worker that ran the task died.", "Often memory, or a kill: look at the machine's log.",
         named_scope=Scope.RUN),
     Row("INTERNAL_ERROR", _T.UNKNOWN, _INFRA, _S.FATAL, _F.NONE, False,
-        "The harness itself failed.", "Please report it, with the stack trace of the report.", named_scope=Scope.RUN),
+        "The harness itself failed.", "Please report it, with the stack trace of the report.", named_scope=Scope.RUN,
+        named_artifact="error_report.json"),
     Row("UNKNOWN", _T.UNKNOWN, _EXEC, _S.ERROR, _F.NONE, False,
-        "The failure fits no known kind.", "The report has the browser's own words; please report the case."),
+        "The failure fits no known kind.", "The report has the browser's own words; please report the case.",
+        named_artifact="error_report.json"),
 )  # fmt: skip
 
 CATALOG: dict[str, Row] = {entry.code: entry for entry in _ROWS}

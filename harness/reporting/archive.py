@@ -27,6 +27,7 @@ from harness.reporting.files import (
     copy_files,
     copy_trace,
     manifest,
+    names_of,
     read_json,
     redacted_copy,
     safe_name,
@@ -152,7 +153,7 @@ def assemble(
     entries = [_always(folder / "error_report.json", lambda path: write_json(path, report_json(report, redactor)))]
     entries.append(_always(folder / "partial_trace.json", lambda path: write_trace(result, path, redactor)))
     for name in NAMES:
-        if name not in ("error_report.json", "partial_trace.json"):
+        if name not in names_of("report"):
             entries.append(_artifact(folder / name, writers.get(name), evidence, state))
     files = list(copy_files(evidence.folder, folder / "files", redactor))
     document = manifest(report, plan.key, run, entries, files)
@@ -214,7 +215,7 @@ def _artifact(path: Path, write: Writer | None, evidence: Evidence, state: Snaps
     if item is not None and item.status == "skipped":
         return absent(path.name, item, evidence.why)
     if write is None:
-        unwanted = item is None and path.name in ("memory_snapshot.json", "env_snapshot.json")
+        unwanted = item is None and path.name in names_of("state")
         return ManifestEntry(path.name, "skipped", state.why) if unwanted else absent(path.name, item, evidence.why)
     began = time.perf_counter()
     try:

@@ -18,7 +18,7 @@ from harness.model.diagnosis import note, went_back
 from harness.model.ports import Json
 from harness.model.record import Score, StepRecord, TaskResult
 from harness.reporting.console import described, done, place, shortened
-from harness.reporting.files import read_json, read_regular
+from harness.reporting.files import ARTIFACTS, TRACE_MIME, Artifact, read_json, read_regular
 from harness.reporting.redact_files import POLICY
 from harness.reporting.redaction import Redactor
 
@@ -300,10 +300,8 @@ def size(count: float) -> str:
     )
 
 
-TEXT, JSON, CSV, HTML = "text/plain", "application/json", "text/csv", "text/html"
+TEXT, CSV, HTML = "text/plain", "text/csv", "text/html"
 EXPECTED, ACTUAL = "expected", "actual"
-TRACE = "application/vnd.allure.playwright-trace"
-IN_FULL = "Playwright trace of the second run, in full"
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,24 +318,8 @@ class Content:
     def of(cls, path: Path) -> Content:
         """A file that a step kept, by its own name."""
         guessed = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-        mime = TRACE if path.name == "trace.zip" else guessed
+        mime = TRACE_MIME if path.name == "trace.zip" else guessed
         return cls(path.name, mime, path.suffix.lstrip(".") or "bin", path)
-
-
-_FILES = (
-    ("error report", "error_report.json", JSON, "json"),
-    ("screenshot", "screenshot.png", "image/png", "png"),
-    ("Playwright trace", "trace.zip", TRACE, "zip"),
-    (IN_FULL, "trace_full.zip", TRACE, "zip"),
-    ("DOM snapshot", "dom_snapshot.html", "text/html", "html"),
-    ("memory", "memory_snapshot.json", JSON, "json"),
-    ("environment", "env_snapshot.json", JSON, "json"),
-    ("console", "console_logs.txt", TEXT, "txt"),
-    ("network (HAR)", "network_logs.har", JSON, "json"),
-    ("step trace", "partial_trace.json", JSON, "json"),
-    ("manifest", "manifest.json", JSON, "json"),
-)
-_AT_THE_STEP = ("screenshot.png",)
 
 
 def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
@@ -347,7 +329,7 @@ def on_test(result: TaskResult, redactor: Redactor) -> Iterator[Content]:
         yield Content("attempts", HTML, "html", data=attempts)
     if folder is not None:
         yield from _explained(folder)
-        yield from _there(folder, tuple(file for _, file, _, _ in _FILES))
+        yield from _there(folder, ARTIFACTS)
         yield from (Content.of(path) for path in sorted((folder / "files").rglob("*")) if path.is_file())
     if result.score is not None:
         yield Content("score", CSV, "csv", data=_score(result.score, redactor))
@@ -367,13 +349,13 @@ def on_failing_step(result: TaskResult, redactor: Redactor) -> Iterator[Content]
         if assertion.diff:
             yield Content("difference", TEXT, "diff", data=redactor.text(assertion.diff))
     if result.artifacts is not None:
-        yield from _there(result.artifacts, _AT_THE_STEP)
+        yield from _there(result.artifacts, [each for each in ARTIFACTS if each.at_the_step])
 
 
-def _there(folder: Path, names: tuple[str, ...]) -> Iterator[Content]:
-    for name, file, mime, extension in _FILES:
-        if file in names and (folder / file).is_file():
-            yield Content(name, mime, extension, folder / file)
+def _there(folder: Path, artifacts: Iterable[Artifact]) -> Iterator[Content]:
+    for each in artifacts:
+        if (folder / each.name).is_file():
+            yield Content(each.title, each.mime, each.extension, folder / each.name)
 
 
 def _score(score: Score, redactor: Redactor) -> str:

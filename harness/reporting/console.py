@@ -26,22 +26,13 @@ from harness.model.plan import Plan
 from harness.model.record import StepRecord, TaskResult
 from harness.recovery.catalog import Family
 from harness.recovery.failure import Failure
-from harness.reporting.files import commandless, shown_path
+from harness.reporting.files import ARTIFACTS, commandless, shown_path
 from harness.reporting.redaction import MARK, Redactor, is_secret_name
 from harness.spec.steps import Step
 
 # What a hint says where people read it: nothing about evidence that is not there.
 
 NO_SERVICES = "Check the host's spelling; there is no [tool.harness.services] in {}: `harness demo` shows a set-up."
-
-_FILES = {
-    "dom_snapshot.html": "dom_snapshot.html",
-    "env_snapshot.json": "env_snapshot.json",
-    "screenshot": "screenshot.png",
-    "network log": "network_logs.har",
-    "console log": "console_logs.txt",
-}
-"""Words of the catalog's hints -> the artifact that they send people to."""
 
 
 def fitting_hint(plan: Plan, result: TaskResult, said: Collection[str] = (), unserved: Path | None = None) -> str:
@@ -70,7 +61,7 @@ def _absent(plan: Plan, result: TaskResult) -> set[str]:
     folder, assertion = result.artifacts, result.failure.assertion if result.failure else None
     found: set[str] = set()
     if folder is not None and folder.is_dir():
-        found |= {words for words, name in _FILES.items() if not (folder / name).is_file()}
+        found |= {each.hint_words for each in ARTIFACTS if each.hint_words and not (folder / each.name).is_file()}
     if assertion is None or not assertion.diff:
         found.add("the diff")
     if not plan.heal:

@@ -157,20 +157,110 @@ def commandless(text: str, environment: Mapping[str, str] = os.environ) -> str:
 
 # manifest.json: each artifact taken, skipped or missed, why, and when (docs/design/evidence.md).
 
-NAMES = (
-    "error_report.json",
-    "screenshot.png",
-    "dom_snapshot.html",
-    "memory_snapshot.json",
-    "env_snapshot.json",
-    "console_logs.txt",
-    "network_logs.har",
-    "partial_trace.json",
-    "trace.zip",
-)
-"""The artifacts of a failed task, in the order in which people look at them."""
-
 MANIFEST = "manifest.json"
+TRACE_MIME = "application/vnd.allure.playwright-trace"
+IN_FULL = "Playwright trace of the second run, in full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifact:
+    """One file of the folder of a failed task, and what is to be known of it wherever artifacts are listed."""
+
+    name: str
+    origin: Literal["report", "state", "browser", "beside"]
+    """Written whenever a task fails; of memory and environment; of its page; or beside what the manifest lists."""
+    title: str
+    """How an attachment of a report names it."""
+    mime: str
+    extension: str
+    opened_elsewhere: bool = False
+    """In a program of its own: people look at it last."""
+    at_the_step: bool = False
+    """Whether a report shows it at the failing step too."""
+    hint_words: str = ""
+    """How hints of the catalog call it, which are left out where it is missing; empty: its hints are always shown."""
+    functions: frozenset[str] = frozenset()
+    """Functions of criteria that read what it shows: of one of them that does not hold it is looked at first."""
+
+
+ARTIFACTS = (
+    Artifact(
+        name="error_report.json", origin="report", title="error report", mime="application/json", extension="json"
+    ),
+    Artifact(
+        name="screenshot.png",
+        origin="browser",
+        title="screenshot",
+        mime="image/png",
+        extension="png",
+        at_the_step=True,
+        hint_words="screenshot",
+    ),
+    Artifact(
+        name="trace.zip",
+        origin="browser",
+        title="Playwright trace",
+        mime=TRACE_MIME,
+        extension="zip",
+        opened_elsewhere=True,
+    ),
+    Artifact(name="trace_full.zip", origin="beside", title=IN_FULL, mime=TRACE_MIME, extension="zip"),
+    Artifact(
+        name="dom_snapshot.html",
+        origin="browser",
+        title="DOM snapshot",
+        mime="text/html",
+        extension="html",
+        hint_words="dom_snapshot.html",
+    ),
+    Artifact(
+        name="memory_snapshot.json",
+        origin="state",
+        title="memory",
+        mime="application/json",
+        extension="json",
+        functions=frozenset({"mem", "time_since", "time_until"}),
+    ),
+    Artifact(
+        name="env_snapshot.json",
+        origin="state",
+        title="environment",
+        mime="application/json",
+        extension="json",
+        hint_words="env_snapshot.json",
+        functions=frozenset({"json"}),
+    ),
+    Artifact(
+        name="console_logs.txt",
+        origin="browser",
+        title="console",
+        mime="text/plain",
+        extension="txt",
+        hint_words="console log",
+    ),
+    Artifact(
+        name="network_logs.har",
+        origin="browser",
+        title="network (HAR)",
+        mime="application/json",
+        extension="json",
+        hint_words="network log",
+    ),
+    Artifact(name="partial_trace.json", origin="report", title="step trace", mime="application/json", extension="json"),
+    Artifact(name=MANIFEST, origin="beside", title="manifest", mime="application/json", extension="json"),
+)
+"""All of them, what explains most first. Every other list of artifacts is made from this one."""
+
+NAMES = tuple(
+    each.name for each in sorted(ARTIFACTS, key=lambda artifact: artifact.opened_elsewhere) if each.origin != "beside"
+)
+"""Those that the manifest lists, in the order in which people look at them."""
+
+
+def names_of(origin: Literal["report", "state", "browser"]) -> tuple[str, ...]:
+    """Those of `NAMES` that come from there."""
+    found = {each.name for each in ARTIFACTS if each.origin == origin}
+    return tuple(name for name in NAMES if name in found)
 
 
 @dataclass(frozen=True, slots=True)

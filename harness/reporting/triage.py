@@ -12,34 +12,15 @@ from types import MappingProxyType
 
 from harness.criteria.syntax import FUNCTIONS
 from harness.model.figures import UNJUDGED
-from harness.recovery.catalog import CATALOG, FAMILIES, Family, Scope
+from harness.recovery.catalog import CATALOG, Family, Scope
 from harness.reporting.console import place
-from harness.reporting.files import printable, shown_path
+from harness.reporting.files import ARTIFACTS, printable, shown_path
 from harness.reporting.history.record import Execution, RunRecord
 from harness.reporting.task_record import TaskRecord, site_of
 
 # The first thing to look at: of each code the artifact that shows most, else the command that does.
 
-_BY_CODE = {
-    "TASK_TIMEOUT": "partial_trace.json",
-    "BUDGET_EXCEEDED": "partial_trace.json",
-    "PAGE_UNRESPONSIVE": "console_logs.txt",
-    "PAGE_CRASHED": "console_logs.txt",
-    "CHANNEL_UNREADABLE": "env_snapshot.json",
-    "STATE_INCONSISTENT": "env_snapshot.json",
-    "MEMORY_MISSING": "memory_snapshot.json",
-    "INTERNAL_ERROR": "error_report.json",
-    "UNKNOWN": "error_report.json",
-    "OUTCOME_UNKNOWN": "network_logs.har",
-    "AUTHENTICATION_FAILED": "screenshot.png",
-    "SESSION_LOST": "screenshot.png",
-}
-_BY_FUNCTION = {
-    "mem": "memory_snapshot.json",
-    "time_since": "memory_snapshot.json",
-    "time_until": "memory_snapshot.json",
-    "json": "env_snapshot.json",
-}
+_BY_FUNCTION = {function: each.name for each in ARTIFACTS for function in each.functions}
 _READS = re.compile(rf"\b({'|'.join(FUNCTIONS)})\(")
 _OF_THE_FILE = frozenset({"INVALID_INPUT"})
 """The task's own file is to be mended."""
@@ -73,7 +54,7 @@ def _name(trouble: Trouble) -> str:
     read = _READS.search(trouble.message) if family is Family.ASSERTION else None
     if read and read[1] in _BY_FUNCTION:
         return _BY_FUNCTION[read[1]]
-    return _BY_CODE.get(code) or (FAMILIES[family].first_artifact if family else "")
+    return CATALOG[code].first_artifact if code in CATALOG else ""
 
 
 def _alike(cause: Cause, code: str) -> tuple[Trouble, ...]:

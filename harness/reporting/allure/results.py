@@ -18,8 +18,8 @@ from harness.model.ports import Json
 from harness.reporting.allure.files import OURS, RC
 from harness.reporting.allure.labels import began_of, run_of, without_run
 from harness.reporting.allure.serve import HERE, TraceFile, link_or_copy
-from harness.reporting.attachments import ACTUAL, EXPECTED, IN_FULL, TRACE
-from harness.reporting.files import read_json, read_regular, write_text
+from harness.reporting.attachments import ACTUAL, EXPECTED
+from harness.reporting.files import IN_FULL, TRACE_MIME, read_json, read_regular, write_text
 
 ENVIRONMENT = "environment.properties"
 MERGED = "-merged-"
@@ -340,7 +340,7 @@ def trace_files(results: Results) -> Iterator[TraceFile]:
 
 def _traces(test: Json) -> dict[str, str]:
     """Source -> name of the attachment."""
-    found = (each for each in test.get("attachments") or () if each.get("type") == TRACE)
+    found = (each for each in test.get("attachments") or () if each.get("type") == TRACE_MIME)
     return {str(each["source"]): str(each.get("name")) for each in found}
 
 

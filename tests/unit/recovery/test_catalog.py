@@ -26,7 +26,7 @@ def test_a_family_is_the_name_of_a_rule() -> None:
 
 def test_no_family_is_forgotten() -> None:
     assert set(FAMILIES) == set(Family)
-    assert {facts.first_artifact for facts in FAMILIES.values()} - {"", *NAMES} == set()
+    assert {row.first_artifact for row in CATALOG.values()} - {"", *NAMES} == set()
     names = [facts.recovery_name for facts in FAMILIES.values()]
     assert len(set(names)) == len(names), "each family has a rate of its own"
     proposed = [facts.proposed_rule[0] for facts in FAMILIES.values() if facts.proposed_rule]

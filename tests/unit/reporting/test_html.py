@@ -10,7 +10,7 @@ import pytest
 from harness.reporting.allure import build as html
 from harness.reporting.allure.build import Allure, ReportError, Wanted, build_report
 from harness.reporting.allure.serve import HERE_SCRIPT, viewer_folder
-from harness.reporting.attachments import TRACE
+from harness.reporting.files import TRACE_MIME as TRACE
 from harness.reporting.task_record import LAST_RUN, write_last_run
 from tests.unit.reporting.test_allure_results import result, run_id
 from tests.unit.reporting.test_npm import program

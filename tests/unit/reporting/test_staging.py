@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.reporting.allure.results import flaky_tests, read_results, stage, trace_files
-from harness.reporting.attachments import TRACE
+from harness.reporting.files import TRACE_MIME as TRACE
 from tests.unit.reporting.test_allure_results import result
 
 
