@@ -72,8 +72,8 @@ class PageRecovery:
         if failure.code == "PAGE_UNRESPONSIVE" and await self._handle.tab.freed(FREE_SECONDS):
             return None
         if barred is not None:
-            return Failure("OUTCOME_UNKNOWN", f"{failure.message}; {barred}", failure.selector, failure.details)
-        if "opened_before" in failure.details:
+            return _instead(failure, "OUTCOME_UNKNOWN", barred)
+        if failure.circumstances.opened_before:
             return await self._asked_again(failure, until)
         if failure.code in ("PAGE_CRASHED", "PAGE_CLOSED") and await self._handle.chromium.answers(FREE_SECONDS):
             return self._forgets(failure) or await self._reopened(until)
@@ -85,7 +85,8 @@ class PageRecovery:
         again = await self._way_back(until).to_url(str(failure.details["url"]), None)
         if again is None or again.family is not Family.NETWORK:
             return again
-        return replace(again, details={**failure.details, **again.details}, tainted=True)
+        details = {**failure.details, **again.details}
+        return replace(again, details=details, tainted=True).also(failure.circumstances)
 
     def _forgets(self, failure: Failure) -> Failure | None:
         """Why there is to be no other page: it would not have what was typed into this one."""
@@ -93,7 +94,7 @@ class PageRecovery:
             return None
         what = "what was typed into the page is lost with it" if self._filled else "the page is the answer to a write"
         why = f"{what}, and there is no checkpoint"
-        return Failure(failure.code, f"{failure.message}; {why}", failure.selector, failure.details)
+        return _instead(failure, failure.code, why)
 
     async def _reopened(self, until: Deadline) -> Failure | None:
         """A new page in the same context, which has kept its storage."""
@@ -217,3 +218,9 @@ class WayBack:
         if response is None or response.status == shown:
             return None
         return status_failure(response.status, response.url, response.headers, self.attempt.clock.wall())
+
+
+def _instead(failure: Failure, code: str, why: str) -> Failure:
+    """With the evidence of the failure, and why there is no page to go on with."""
+    message, how = f"{failure.message}; {why}", failure.circumstances
+    return Failure(code, message, failure.selector, failure.details, circumstances=how)

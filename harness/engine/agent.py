@@ -89,7 +89,10 @@ async def _unknown(run: Run) -> TaskStop | None:
         return None
     message = f"Whether step {last.index} took effect is not known, so the agent was not asked on: "
     details = {**last.failure.details, "last_code": last.failure.code}
-    failure = Failure("OUTCOME_UNKNOWN", message + last.failure.message, last.failure.selector, details)
+    how = last.failure.circumstances
+    failure = Failure(
+        "OUTCOME_UNKNOWN", message + last.failure.message, last.failure.selector, details, circumstances=how
+    )
     return TaskStop(failure, last.index, GiveUp())
 
 

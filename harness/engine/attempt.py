@@ -75,8 +75,9 @@ def task_timeout(run: Run, last: Failure | None = None) -> Failure:
         return Failure(code, message)
     details = {**last.details, "last_code": last.code}
     return Failure(
-        code, f"{message} ({last.message})", last.selector, details, effect=last.effect, tainted=last.tainted
-    )
+        code, f"{message} ({last.message})", last.selector, details,
+        effect=last.effect, tainted=last.tainted, circumstances=last.circumstances, act_done=last.act_done,
+    )  # fmt: skip
 
 
 async def resolved(run: Run, step: Step, until: Deadline) -> Step:
@@ -235,10 +236,11 @@ async def remember(run: Run, index: int, step: Step, until: Deadline) -> dict[st
             value = values[key] = await _value(run, text, until)
         except Failed as failed:
             details = {**failed.failure.details, "remember": {key: text}}
-            return replace(failed.failure, effect=Effect.DONE, details=details)
+            return replace(failed.failure, effect=Effect.DONE, details=details, act_done=True)
         if value is None:
             message = f"Step {index} was done, but {text} gave nothing to remember as {key!r}"
-            return Failure("NOTHING_TO_REMEMBER", message, effect=Effect.DONE, details={"remember": {key: text}})
+            details = {"remember": {key: text}}
+            return Failure("NOTHING_TO_REMEMBER", message, effect=Effect.DONE, details=details, act_done=True)
         run.stage.world.remember(key, value, f"{run.plan.task_id}#{index}")
     try:
         await run.synchronize(until)

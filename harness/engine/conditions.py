@@ -165,7 +165,8 @@ def _blamed(record: StepRecord, ending: TaskStop | None) -> TaskStop | None:
     unmet = ending.failure
     message = f"{lost[-1].message}, while the success criteria were judged; judged again afterwards: {unmet.message}"
     details = {**unmet.details, **lost[-1].details}
-    return replace(ending, failure=replace(lost[-1], message=message, details=details))
+    failure = replace(lost[-1], message=message, details=details).also(unmet.circumstances)
+    return replace(ending, failure=failure)
 
 
 def _as_one(parts: list[str]) -> list[str]:

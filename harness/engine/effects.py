@@ -57,7 +57,7 @@ def _untouched(step: Step, failure: Failure) -> bool:
 def _leaves_open(failure: Failure) -> bool:
     """An answer that came too late, too often or broken says nothing of what was done before it."""
     status = failure.details.get("status")
-    if not isinstance(status, int) or failure.details.get("opened_before"):
+    if not isinstance(status, int) or failure.circumstances.opened_before:
         return False
     return status in UNCERTAIN or status >= 500
 

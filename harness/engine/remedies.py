@@ -98,11 +98,10 @@ def _over_retry_budget(run: Run, progress: StepState, failure: Failure) -> Answe
     """`budget: max_retries` is used up."""
     allowed = run.plan.spec.budget.max_retries
     spent = run.journal.spent + progress.record().spent
-    if allowed is None or spent < allowed or failure.details.get("waits"):
+    if allowed is None or spent < allowed or failure.circumstances.waits:
         return None
     message = f"Budget exceeded: max_retries {allowed} ({failure.message})"
-    details = {**failure.details, "last_code": failure.code}
-    return Failure("BUDGET_EXCEEDED", message, failure.selector, details, cause=failure.cause), GiveUp("aborted")
+    return _in_place_of(failure, "BUDGET_EXCEEDED", message), GiveUp("aborted")
 
 
 def _rewind_instead(run: Run, progress: StepState, failure: Failure, known: bool) -> Answer | None:
@@ -130,8 +129,13 @@ def _unknown(progress: StepState, failure: Failure, known: bool) -> Answer | Non
 
 
 def _outcome_unknown(failure: Failure, message: str) -> Answer:
-    details = {**failure.details, "last_code": failure.code}
-    return Failure("OUTCOME_UNKNOWN", message, failure.selector, details, cause=failure.cause), GiveUp()
+    return _in_place_of(failure, "OUTCOME_UNKNOWN", message), GiveUp()
+
+
+def _in_place_of(failure: Failure, code: str, message: str) -> Failure:
+    """Another failure, with the evidence of the one that led to it."""
+    details, how = {**failure.details, "last_code": failure.code}, failure.circumstances
+    return Failure(code, message, failure.selector, details, cause=failure.cause, circumstances=how)
 
 
 def _retry(run: Run, progress: StepState, failure: Failure, remedy: Retry) -> Answer:
@@ -149,7 +153,7 @@ def _retry(run: Run, progress: StepState, failure: Failure, remedy: Retry) -> An
 
 def _of_no_use(run: Run, failure: Failure) -> str | None:
     """Why the step cannot be done again where its page is now."""
-    if "opened_before" in failure.details:
+    if failure.circumstances.opened_before:
         last = run.journal.history[-1] if run.journal.history else None
         if last is not None and last.wrote:
             return f"step {last.index}, a write, opened its page: it is not asked for again"

@@ -148,7 +148,8 @@ def counts(failure: Failure) -> bool:
 
     What a fault plan has ended, and what was ended for another task's sake, does not.
     """
-    return failure.family is Family.BROWSER and not failure.details.keys() & {"injected", "innocent"}
+    how = failure.circumstances
+    return failure.family is Family.BROWSER and not (how.injected or how.innocent)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from harness.model.events import AttemptEnded, RemedyChosen, StepEnded, StepStar
 from harness.model.record import Attempt, StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.recovery.catalog import Effect, Family, Scope
-from harness.recovery.failure import Failed, Failure, Outcome, Passed
+from harness.recovery.failure import Circumstances, Failed, Failure, Outcome, Passed
 from harness.recovery.network import NetworkRule
 from harness.resilience.breaker import Breaker, CircuitOpen, CircuitState, Transition
 from harness.resilience.circuits import CircuitScope
@@ -172,10 +172,10 @@ def _refused(run: Run, breaker: Breaker, refusal: CircuitOpen, url: str | None) 
         "failures": refusal.failures,
         "last_error": refusal.error,
         "reopens_in": round(refusal.reopens_in, 1),
-        **({"waits": True} if waits else {}),
     }
     text = f"nothing was sent: {refusal}"
-    return Failure("CIRCUIT_OPEN", text, details=details, retry_after=longest if waits else None)
+    after, how = longest if waits else None, Circumstances(waits=waits)
+    return Failure("CIRCUIT_OPEN", text, details=details, retry_after=after, circumstances=how)
 
 
 def _waits(run: Run, breaker: Breaker) -> bool:
@@ -287,7 +287,9 @@ def _as_declared(progress: StepState, failure: Failure) -> Failure:
     tried = [each.remedy.selector for each in progress.attempts if isinstance(each.remedy, Substitute)]
     message = f"{own.message}; nor does {'its fallback' if len(tried) == 1 else 'any of its fallbacks'} help: "
     details = {**failure.details, **own.details}
-    return replace(failure, message=message + ", ".join(tried), selector=own.selector, details=details)
+    return replace(failure, message=message + ", ".join(tried), selector=own.selector, details=details).also(
+        own.circumstances
+    )
 
 
 def _back(run: Run, progress: StepState, failure: Failure, remedy: Rewind) -> StepTransition:
@@ -314,7 +316,7 @@ def _attributed(run: Run, outcome: Outcome) -> Outcome:
         return run.ports.explain(outcome)
     if not isinstance(outcome, Failure) or outcome.family is not Family.BROWSER or not run.stage.injector.claim():
         return outcome
-    return replace(outcome, details={**outcome.details, "injected": True})
+    return outcome.also(Circumstances(injected=True))
 
 
 def _as_done(run: Run, step: Step) -> Step:
@@ -353,7 +355,7 @@ async def _answer(run: Run, progress: StepState, failure: Failure, *, known: boo
 async def _renewed(run: Run, failure: Failure) -> Failure | None:
     """A page to go on with; why there is none."""
     session = run.stage.session
-    earlier = (str(failure.details["url"]),) if "opened_before" in failure.details else session.renewed_at
+    earlier = (str(failure.details["url"]),) if failure.circumstances.opened_before else session.renewed_at
     return await session.renew(failure, run.left, await barred(run, earlier))
 
 
@@ -372,11 +374,11 @@ def _failure_key(failure: Failure) -> Hashable:
 
     Waiting for a circuit is no retry.
     """
-    if failure.details.get("waits"):
+    if failure.circumstances.waits:
         return failure.code
     if failure.family is not Family.BROWSER:
         return failure.family
-    return failure.code, bool(failure.details.keys() & {"innocent", "shared"})
+    return failure.code, failure.circumstances.others_may_be_to_blame
 
 
 async def _cured(progress: StepState, remedy: RepairPrecondition | Trust) -> str | Failure | None:
@@ -397,7 +399,7 @@ async def _remedy_failed(
 def _again(progress: StepState, failure: Failure) -> Step:
     """What a retry does. A click that was performed is not repeated: the GET that it started is."""
     step, url = progress.declared, failure.details.get("url")
-    if "remember" in failure.details:  # the act itself was done
+    if failure.act_done:
         return Wait(value=0, remember=step.remember, timeout=step.timeout, screenshot_id=step.screenshot_id)
     if isinstance(step, Api | Download) or failure.family is not Family.NETWORK:
         return progress.current

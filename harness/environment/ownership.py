@@ -330,4 +330,4 @@ def _as_list(pid: int | None) -> list[float] | None:
 
 
 def _as_json(failure: Failure) -> dict[str, Any]:
-    return {"code": failure.code, "message": failure.message, "details": dict(failure.details)}
+    return {"code": failure.code, "message": failure.message, "details": failure.evidence}

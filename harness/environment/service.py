@@ -33,7 +33,7 @@ from harness.environment.ownership import (
 from harness.environment.preparation import chosen_ports, fill, fits, is_free, placeholder_values, run_to_end
 from harness.environment.process import POLL, Child, Identity, Program, describe_listener, owns_port
 from harness.model.service_settings import AUTO, ServiceSettings, expand
-from harness.recovery.failure import Failed, Failure
+from harness.recovery.failure import Circumstances, Failed, Failure
 from harness.resilience import Clock, Deadline
 from harness.resilience.events import Emit, nobody
 
@@ -57,8 +57,8 @@ class Diagnosis:
     log: Path
 
     def down(self, what: str, *, intended: bool = False) -> Failure:
-        details = {"service": self.name, "hosts": dict(self.hosts), **({"intended": True} if intended else {})}
-        return Failure("SERVICE_DOWN", f"service `{self.name}` {what}", details=details)
+        details, how = {"service": self.name, "hosts": dict(self.hosts)}, Circumstances(intended=intended)
+        return Failure("SERVICE_DOWN", f"service `{self.name}` {what}", details=details, circumstances=how)
 
     def occupied(self, answer: HealthAnswer) -> Occupied:
         """Of a port that somebody has whom this run may not use; `answer` is what that says on it."""

@@ -267,7 +267,7 @@ class Supervision:
 
     def _died(self, death: Failure, how: str = "") -> None:
         supervisor = self._supervisor
-        intended = bool(death.details.get("intended"))
+        intended = death.circumstances.intended
         permanent = supervisor.died(intended=intended) is Condition.PERMANENTLY_FAILED
         self.failure = self._permanent(death) if permanent else None
         state = ServiceState.PERMANENTLY_FAILED if permanent else ServiceState.RESTARTING
@@ -282,4 +282,4 @@ class Supervision:
             f"service `{self._service.name}` is permanently_failed: it crashed {self._supervisor.limit} times within "
             f"{minutes:g} minutes and is not started again. Last: {last.message}"
         )
-        return Failure("SERVICE_DOWN", message, details=last.details)
+        return Failure("SERVICE_DOWN", message, details=last.details, circumstances=last.circumstances)

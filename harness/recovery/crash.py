@@ -44,7 +44,7 @@ def _escalation(failure: Failure, *, to_start: bool) -> Iterator[Remedy]:
 
     Whose browser was ended for another task's sake, or with other tasks in it, may always begin again.
     """
-    to_start = to_start or bool(failure.details.keys() & {"innocent", "shared"})
+    to_start = to_start or failure.circumstances.others_may_be_to_blame
     if failure.code == "PAGE_UNRESPONSIVE":
         yield Retry()
     yield Rewind(restart=failure.scope is not Scope.PAGE, to_start=to_start)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
+from operator import or_
 from typing import Any
 
 from harness.recovery.catalog import Category, Effect, ErrorType, Family, Row, Scope, Severity, row
@@ -19,6 +20,39 @@ class Assertion:
     diff: str = ""
     plain: str = ""
     """The end of the failure's message, where that says no more than `expected` and `actual`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What decides, beside its code, how a failure is answered and counted. What is so is shown as evidence too."""
+
+    waits: bool = False
+    """Nothing was sent: the task waits for a circuit that is open, which is no retry."""
+    innocent: bool = False
+    """The browser was ended for another task's sake."""
+    shared: bool = False
+    """Other tasks were in the browser that is gone, and nobody knows which of them has ended it."""
+    injected: bool = False
+    """A fault of the task's own plan has ended the page or browser."""
+    opened_before: bool = False
+    """The page that failed was opened by an earlier step, whose GET is navigated again before this one."""
+    intended: bool = False
+    """The service was ended on purpose."""
+
+    @property
+    def others_may_be_to_blame(self) -> bool:
+        return self.innocent or self.shared
+
+    def __or__(self, other: Circumstances) -> Circumstances:
+        """What is so of either."""
+        return Circumstances(*map(or_, astuple(self), astuple(other)))
+
+    def as_json(self) -> dict[str, bool]:
+        """What is so, by name."""
+        return {name: True for name, so in asdict(self).items() if so}
+
+
+NOTHING_SPECIAL = Circumstances()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +73,18 @@ class Failure:
     cause: BaseException | None = field(default=None, compare=False, repr=False)
     advice: str = ""
     """What to do about this very failure, where the catalog's hint for its code would mislead."""
+    circumstances: Circumstances = NOTHING_SPECIAL
+    act_done: bool = False
+    """The step's act was done, and what it was to remember is missing: a retry does not do the act again."""
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """What a report shows of it: the details, and which circumstances decided."""
+        return {**self.details, **self.circumstances.as_json()}
+
+    def also(self, circumstances: Circumstances) -> Failure:
+        """The same failure, of which this is so too."""
+        return replace(self, circumstances=self.circumstances | circumstances)
 
     @property
     def row(self) -> Row:

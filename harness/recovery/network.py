@@ -49,7 +49,7 @@ class NetworkRule(Rule):
         return Backoff(retries, initial, self.backoff_multiplier, max(cap, initial), self.jitter)
 
     def remedies(self, failure: Failure, random: Random) -> Iterator[Remedy]:
-        backoff = WAITS if failure.details.get("waits") else self.backoff(failure)
+        backoff = WAITS if failure.circumstances.waits else self.backoff(failure)
         yield from map(Retry, backoff.delays(random))
         yield GiveUp("failed")
 

@@ -240,7 +240,7 @@ def test_who_lived_in_a_browser_that_was_ended_for_another_task_goes_on(kills: K
     assert a.ok, a.failure
     assert b.ok, b.failure
     assert lost(a).code == "BROWSER_UNRESPONSIVE"
-    assert (lost(b).code, lost(b).details["innocent"]) == ("BROWSER_CRASHED", True)
+    assert (lost(b).code, lost(b).circumstances.innocent) == ("BROWSER_CRASHED", True)
     assert not counts(lost(b))
     assert [record.index for record in b.history] == ([0, 1, 2, 1, 2] if checkpoints else [0, 1, 2, 0, 1, 2])
     the_next_one_passes(kills)
@@ -251,8 +251,8 @@ def test_a_browser_that_dies_with_several_tasks_in_it_is_no_task_s_fault(kills: 
     a, b = two(kills, strike, [])
     assert a.ok, a.failure
     assert b.ok, b.failure
-    assert lost(a).details.get("shared")
-    assert lost(b).details.keys() & {"shared", "innocent"}
+    assert lost(a).circumstances.shared
+    assert lost(b).circumstances.others_may_be_to_blame
     the_next_one_passes(kills)
 
 

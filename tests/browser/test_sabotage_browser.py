@@ -66,7 +66,7 @@ def test_what_a_step_meets(run: Any, alone: Stage, kind: str, *, during: bool) -
             struck = await strike(session, kind=kind)
             outcome = await failed(session, CLICK)
         assert outcome.code == CODES[kind]
-        assert not outcome.details.keys() & {"innocent", "shared"}
+        assert not outcome.circumstances.others_may_be_to_blame
         assert struck.count == 1
         assert await session.renew(outcome, 15) is None
         await passed(session, CLICK)
@@ -81,8 +81,8 @@ def test_other_tasks_on_the_browser_are_innocent(run: Any, alone: Stage, kind: s
         await strike(one, kind=kind)
         mine, theirs = await asyncio.gather(failed(one, CLICK), failed(two, CLICK))
         assert (mine.code, theirs.code) == (CODES[kind], CODES[kind])
-        assert "innocent" not in mine.details
-        assert theirs.details["innocent"] is True
+        assert not mine.circumstances.innocent
+        assert theirs.evidence["innocent"] is True
 
     run(body())
 

@@ -10,7 +10,7 @@ from typing import Any
 from harness.browser.failures.scene import CallLog, FailureContext, answers, seconds
 from harness.browser.page_events import RequestRecord
 from harness.recovery.catalog import Effect
-from harness.recovery.failure import Failure
+from harness.recovery.failure import Circumstances, Failure
 
 PROBE_SECONDS = 0.25
 ENDING_SECONDS = 0.4
@@ -32,8 +32,8 @@ def dead(text: str, scene: FailureContext) -> Failure | None:
     code, message = _dead_part(scene, text) or (None, "")
     if code is None:
         return None
-    details = {"url": scene.page.url, **_guilt(scene, code)}
-    return Failure(code, message, details=details, effect=_effect(scene, CallLog.of(text)), tainted=True)
+    effect, blame = _effect(scene, CallLog.of(text)), _blame(scene, code)
+    return Failure(code, message, details={"url": scene.page.url}, effect=effect, tainted=True, circumstances=blame)
 
 
 def _effect(scene: FailureContext, log: CallLog) -> Effect:
@@ -77,15 +77,14 @@ async def aborted(text: str, scene: FailureContext) -> Failure | None:
     return await lost(text, scene)
 
 
-def _guilt(scene: FailureContext, code: str) -> dict[str, bool]:
+def _blame(scene: FailureContext, code: str) -> Circumstances:
     """Whether a browser was ended for another task's sake, or with other tasks in it."""
     if code.startswith("PAGE_"):
-        return {}
+        return Circumstances()
     by = scene.chromium.ended_by
     if by is not None and by != scene.world:
-        return {"innocent": True}
-    shared = by is None and (scene.chromium.lost_many or scene.chromium.sessions > 1)
-    return {"shared": True} if shared else {}
+        return Circumstances(innocent=True)
+    return Circumstances(shared=by is None and bool(scene.chromium.lost_many or scene.chromium.sessions > 1))
 
 
 def _dead_part(scene: FailureContext, text: str) -> tuple[str, str] | None:
@@ -129,13 +128,14 @@ def hung(scene: FailureContext, browser_answers: bool, effect: Effect | None = N
     if effect is None:
         effect = Effect.POSSIBLE if scene.acts else Effect.NONE
     message = f"{who} stopped answering: {scene.what} exceeded {seconds(scene.within)}"
-    details: dict[str, Any] = {"url": scene.page.url, **_guilt(scene, code)}
+    details: dict[str, Any] = {"url": scene.page.url}
     if browser_answers and scene.watch.pace.floods:
         counts = scene.watch.pace.counts
         listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         message = f"the page floods the browser ({listed} in a second): {scene.what} exceeded {seconds(scene.within)}"
         details["flood"] = counts
-    return Failure(code, message, details=details, effect=effect, tainted=True)
+    blame = _blame(scene, code)
+    return Failure(code, message, details=details, effect=effect, tainted=True, circumstances=blame)
 
 
 def timed_out(scene: FailureContext) -> Failure:

@@ -25,7 +25,7 @@ from harness.browser.failures.network import (
 from harness.browser.failures.scene import FailureContext
 from harness.browser.page_events import LoggedLine, RequestRecord, document_of, since
 from harness.recovery.catalog import Effect
-from harness.recovery.failure import Failure
+from harness.recovery.failure import Circumstances, Failure
 from harness.spec.names import Domains
 
 SHOWN = 5
@@ -186,7 +186,7 @@ def lost_page(scene: FailureContext) -> Failure | None:
 def _of_before(failure: Failure) -> Failure:
     """A page that an earlier step has opened is of no use: its GET is navigated again before the step."""
     again = failure.retryable and failure.details["method"] in ("GET", "HEAD")
-    return replace(failure, details={**failure.details, "opened_before": True}, tainted=again)
+    return replace(failure, tainted=again).also(Circumstances(opened_before=True))
 
 
 def _broken(name: str, navigation: RequestRecord, scene: FailureContext, effect: Effect | None = None) -> Failure:

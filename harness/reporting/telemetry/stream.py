@@ -63,7 +63,7 @@ def category(failure: Failure) -> str:
 
     A page or browser that was ended for another task's sake is no lost session of this one.
     """
-    if failure.family is Family.BROWSER and "innocent" in failure.details:
+    if failure.family is Family.BROWSER and failure.circumstances.innocent:
         return str(failure.category)
     found = _BY_CODE.get(failure.code) or FAMILIES[failure.family].event_category
     return found or str(failure.category if failure.type is ErrorType.UNKNOWN else failure.type)

@@ -89,5 +89,5 @@ def compare(failure: Failure, case: Case) -> None:
     assert case.effect in (None, failure.effect), failure
     assert (failure.retry_after, failure.tainted) == (case.retry_after, case.tainted), failure
     for name, value in case.details.items():
-        assert name in failure.details, failure
-        assert value is PRESENT or failure.details[name] == value, failure
+        assert name in failure.evidence, failure
+        assert value is PRESENT or failure.evidence[name] == value, failure

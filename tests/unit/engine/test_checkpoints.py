@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from harness.model.record import TaskResult
 from harness.recovery.catalog import Effect
-from harness.recovery.failure import Failure, Passed
+from harness.recovery.failure import Circumstances, Failure, Passed
 from tests.unit.fakes import Theatre, document, post, sending
 
 LATE = Failure("STEP_TIMEOUT", "too late")
@@ -268,14 +267,16 @@ def test_without_a_checkpoint_a_lost_browser_ends_the_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "details"),
-    [("restart_task", {}), ("restart_from_checkpoint", {"innocent": True}), (None, {"shared": True})],
+    ("strategy", "how"),
+    [
+        ("restart_task", Circumstances()),
+        ("restart_from_checkpoint", Circumstances(innocent=True)),
+        (None, Circumstances(shared=True)),
+    ],
 )
-def test_a_task_begins_again_that_says_so_or_may_not_be_to_blame(
-    strategy: str | None, details: dict[str, bool]
-) -> None:
+def test_a_task_begins_again_that_says_so_or_may_not_be_to_blame(strategy: str | None, how: Circumstances) -> None:
     theatre = Theatre()
-    theatre.session.script = [Passed(), replace(CRASH, details=details)]
+    theatre.session.script = [Passed(), CRASH.also(how)]
     result = play(theatre, error_recovery={"on_browser_crash": strategy} if strategy else {})
     assert acts(theatre) == ["#a", "#b", "#a", "#b", "#c", "#d"]
     assert theatre.session.restored == [(None, True)]
@@ -283,10 +284,10 @@ def test_a_task_begins_again_that_says_so_or_may_not_be_to_blame(
     assert types(result) == ["browser_restarted", "checkpoint_restored"]
 
 
-@pytest.mark.parametrize("details", [{"innocent": True}, {"injected": True}])
-def test_a_loss_that_others_made_does_not_count(details: dict[str, bool]) -> None:
+@pytest.mark.parametrize("how", [Circumstances(innocent=True), Circumstances(injected=True)])
+def test_a_loss_that_others_made_does_not_count(how: Circumstances) -> None:
     theatre = Theatre()
-    theatre.session.script = [replace(CRASH, details=details)] * 4 + [CRASH, CRASH]
+    theatre.session.script = [CRASH.also(how)] * 4 + [CRASH, CRASH]
     result = play(theatre, error_recovery={"on_browser_crash": "restart_task"})
     assert result.ok
     assert acts(theatre)[:7] == ["#a"] * 7
@@ -297,8 +298,8 @@ def test_a_loss_that_a_fault_has_made_is_told_apart_once() -> None:
     theatre.injector.injected = 1
     theatre.session.script = [CRASH, CRASH]
     result = play(theatre, error_recovery={"on_browser_crash": "restart_task"})
-    outcomes = [attempt.outcome.details for record in result.history for attempt in record.attempts]
-    assert [details.get("injected", False) for details in outcomes[:3]] == [True, False, False]
+    outcomes = [attempt.outcome for record in result.history for attempt in record.attempts]
+    assert [isinstance(each, Failure) and each.circumstances.injected for each in outcomes[:3]] == [True, False, False]
 
 
 HUNG = Failure("PAGE_UNRESPONSIVE", "hangs", tainted=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from harness.recovery.catalog import Effect
-from harness.recovery.failure import Failure, Passed
+from harness.recovery.failure import Circumstances, Failure, Passed
 from tests.unit.engine.test_checkpoints import acts, click, play, types
 from tests.unit.fakes import Theatre
 
@@ -68,10 +66,10 @@ def test_a_page_that_crashes_after_it_hung_has_remedies_of_its_own() -> None:
     assert theatre.session.renewed == 2
 
 
-@pytest.mark.parametrize("others", ["innocent", "shared"])
-def test_a_loss_that_others_may_have_made_has_remedies_of_its_own(others: str) -> None:
+@pytest.mark.parametrize("others", [Circumstances(innocent=True), Circumstances(shared=True)])
+def test_a_loss_that_others_may_have_made_has_remedies_of_its_own(others: Circumstances) -> None:
     theatre = Theatre()
-    theatre.session.script = [Passed(), PAGE_CRASH, replace(PAGE_CRASH, details={others: True})]
+    theatre.session.script = [Passed(), PAGE_CRASH, PAGE_CRASH.also(others)]
     result = play(theatre, error_recovery={})
     assert result.ok
     assert acts(theatre) == ["#a", "#b", "#b", "#a", "#b", "#c", "#d"]

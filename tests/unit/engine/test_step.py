@@ -13,7 +13,7 @@ from harness.model.events import AttemptEnded, RemedyChosen, StepEnded, StepStar
 from harness.model.record import TaskResult
 from harness.recovery import NOTHING, Capture
 from harness.recovery.catalog import CATALOG, Effect
-from harness.recovery.failure import Failed, Failure, Passed
+from harness.recovery.failure import Circumstances, Failed, Failure, Passed
 from tests.unit.fakes import Theatre
 
 REFUSED = Failure("NET_CONNECTION_REFUSED", "refused")
@@ -93,12 +93,13 @@ def test_a_skipped_step_leaves_a_page_that_answers() -> None:
     assert (result.final_state, theatre.session.renewed) == ("partial_success", 2)
 
 
-OPENED_BEFORE = {"url": "http://shop.local/p", "method": "GET", "opened_before": True}
+OPENED_BEFORE = {"url": "http://shop.local/p", "method": "GET"}
+BEFORE = Circumstances(opened_before=True)
 
 
 def test_a_page_that_an_earlier_step_opened_in_vain_is_asked_for_again_before_the_step() -> None:
     theatre = Theatre()
-    broken = Failure("HTTP_SERVER_ERROR", "HTTP 500", "#a", OPENED_BEFORE, tainted=True)
+    broken = Failure("HTTP_SERVER_ERROR", "HTTP 500", "#a", OPENED_BEFORE, tainted=True, circumstances=BEFORE)
     theatre.session.script = [Passed(), broken]
     result = play(theatre, steps=[{"act": "click", "selector": "#p"}, {"act": "click", "selector": "#a"}])
     assert result.ok
@@ -108,7 +109,10 @@ def test_a_page_that_an_earlier_step_opened_in_vain_is_asked_for_again_before_th
 
 def test_a_page_that_a_write_opened_in_vain_is_not_asked_for_again() -> None:
     theatre = Theatre()
-    theatre.session.script = [Passed(), Failure("HTTP_SERVER_ERROR", "HTTP 500", "#a", OPENED_BEFORE, tainted=True)]
+    theatre.session.script = [
+        Passed(),
+        Failure("HTTP_SERVER_ERROR", "HTTP 500", "#a", OPENED_BEFORE, tainted=True, circumstances=BEFORE),
+    ]
     steps = [{"act": "click", "selector": "#p", "effect": "write"}, {"act": "click", "selector": "#a"}]
     result = play(theatre, steps=steps)
     assert [step.selector for _, step, *_ in theatre.session.acts] == ["#p", "#a"]
@@ -119,7 +123,7 @@ def test_a_page_that_a_write_opened_in_vain_is_not_asked_for_again() -> None:
 
 def test_the_answer_to_a_post_is_not_asked_for_again() -> None:
     theatre = Theatre()
-    broken = Failure("HTTP_SERVER_ERROR", "HTTP 500", "#a", {**OPENED_BEFORE, "method": "POST"})
+    broken = Failure("HTTP_SERVER_ERROR", "HTTP 500", "#a", {**OPENED_BEFORE, "method": "POST"}, circumstances=BEFORE)
     theatre.session.script = [broken]
     result = play(theatre, steps=[{"act": "click", "selector": "#a"}])
     assert len(theatre.session.acts) == 1

@@ -7,7 +7,7 @@ from yaml import safe_load
 
 from harness.recovery import Rulebook
 from harness.recovery.catalog import CATALOG, FAMILIES, ErrorType, Family
-from harness.recovery.failure import Failure
+from harness.recovery.failure import Circumstances, Failure
 from harness.reporting.files import NAMES
 
 
@@ -36,6 +36,14 @@ def test_no_family_is_forgotten() -> None:
 def test_a_failure_speaks_for_its_row() -> None:
     failure = Failure("NET_DNS", "no such name")
     assert (failure.type, failure.family, failure.retryable) == ("network_dns_failure", Family.NETWORK, True)
+
+
+def test_what_is_so_of_a_failure_is_evidence_and_stays_so() -> None:
+    failure = Failure("BROWSER_CRASHED", "gone", details={"url": "http://shop.local/"})
+    assert failure.evidence == {"url": "http://shop.local/"}
+    told = failure.also(Circumstances(shared=True)).also(Circumstances(injected=True))
+    assert told.evidence == {"url": "http://shop.local/", "shared": True, "injected": True}
+    assert told.circumstances == Circumstances(shared=True, injected=True)
 
 
 def test_a_code_that_is_not_in_the_catalog_is_an_error() -> None:
