@@ -90,7 +90,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What holds for every failure of one code. `max_retries` caps retries where the file is silent."""
+    """What holds for every failure of one code."""
 
     code: str
     error_type: ErrorType
@@ -100,7 +100,8 @@ class Row:
     retryable: bool
     cause: str
     hint: str
-    max_retries: int | None = None
+    max_retries: int = 0
+    """How often `on_network_error` tries again where the task's file does not say (DESIGN 4.4)."""
     named_scope: Scope | None = None
     named_artifact: str = ""
 
@@ -247,7 +248,11 @@ _T, _C, _S, _F = ErrorType, Category, Severity, Family
 _INFRA, _EXEC, _LOGIC, _FATAL = _C.INFRASTRUCTURE, _C.EXECUTION, _C.LOGIC, _C.CATASTROPHIC
 
 
-def _network(code: str, error_type: ErrorType, cause: str, hint: str, retries: int | None = 3) -> Row:
+DEFAULT_RETRIES = 3
+"""Extra attempts after a failure of the network, unless the row of its code names another number, or none."""
+
+
+def _network(code: str, error_type: ErrorType, cause: str, hint: str, retries: int = DEFAULT_RETRIES) -> Row:
     return Row(code, error_type, _INFRA, _S.ERROR, _F.NETWORK, bool(retries), cause, hint, retries)
 
 
@@ -285,28 +290,28 @@ _ROWS: tuple[Row, ...] = (
     _network("NET_FAILED", _T.UNKNOWN, "The browser could not load the page.",
              "`context.net_error` in the report is Chromium's own name for the cause."),
     _network("NET_BLOCKED", _T.UNKNOWN, "The browser refused to send the request.",
-             "Check the URL: its scheme, its port, and whether the site may be reached.", None),
+             "Check the URL: its scheme, its port, and whether the site may be reached.", 0),
     _network("NET_TLS", _T.UNKNOWN, "The site's certificate or TLS set-up is not accepted.",
              "`context.tls` tells expiry, unknown issuer, wrong host name and the like apart, with what to do about each.",
-             None),
+             0),
     _network("NET_TOO_MANY_REDIRECTS", _T.UNKNOWN, "The site redirects in a circle.",
-             "Often a lost login session or a wrong base URL.", None),
+             "Often a lost login session or a wrong base URL.", 0),
     _network("CIRCUIT_OPEN", _T.UNKNOWN, "The site failed too often in a row and is left alone for a while: nothing was sent.",
              "`context.last_error` says how the site failed: look at its log. `wait_for_circuit` in `on_network_error` "
              "waits for it, `--task-breaker off` sends every request."),
     _network("HTTP_TIMEOUT", _T.NETWORK_TIMEOUT, "The site answered 408: it waited too long for the request.",
              "The site, or a proxy before it, is overloaded or cuts slow requests: look at its log."),
     _network("HTTP_NOT_FOUND", _T.UNKNOWN, "The site has nothing at this URL (404 or 410).",
-             "Check the step's URL, `base_url`, and that what it names has been made.", None),
+             "Check the step's URL, `base_url`, and that what it names has been made.", 0),
     _network("HTTP_UNEXPECTED_STATUS", _T.UNKNOWN, "The answer is no error, and its status is not the one the step names.",
-             "Compare the step's `status` with `context.status` and the body in the report.", None),
+             "Compare the step's `status` with `context.status` and the body in the report.", 0),
     _network("HTTP_RATE_LIMITED", _T.UNKNOWN, "The site answered 429 Too Many Requests.",
              "Slow down: fewer tasks at once, or a longer retry delay."),
     _network("HTTP_UNAVAILABLE", _T.UNKNOWN, "The site answered 502, 503 or 504: it, or what is behind it, is down.",
              "Look at the site's log."),
     _network("HTTP_SERVER_ERROR", _T.UNKNOWN, "The site answered with a server error (5xx).", "Look at the site's log."),
     _network("HTTP_CLIENT_ERROR", _T.UNKNOWN, "The site refused the request (4xx).",
-             "Check the step's URL, and what it sends.", None),
+             "Check the step's URL, and what it sends.", 0),
     Row("ELEMENT_NOT_FOUND", _T.ELEMENT_NOT_FOUND, _EXEC, _S.ERROR, _F.ELEMENT, True,
         "No element matched the selector in time.",
         "Compare the selector with dom_snapshot.html; declare `fallback_selectors` where the site's markup varies."),
@@ -416,7 +421,8 @@ _ROWS: tuple[Row, ...] = (
         "Playwright's driver process is gone or stopped.", "It was killed: look at the machine's memory.",
         named_scope=Scope.DRIVER),
     Row("CHANNEL_UNREADABLE", _T.UNKNOWN, _INFRA, _S.ERROR, _F.NETWORK, True,
-        "An environment channel could not be read or written.", "Check `[tool.harness.channels]` and that the service is up.", 3,
+        "An environment channel could not be read or written.", "Check `[tool.harness.channels]` and that the service is up.",
+        DEFAULT_RETRIES,
         named_scope=Scope.WORLD,
         named_artifact="env_snapshot.json"),
     Row("RESET_FAILED", _T.UNKNOWN, _INFRA, _S.CRITICAL, _F.NONE, False,

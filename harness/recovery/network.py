@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from harness.recovery.catalog import DEFAULT_RETRIES
 from harness.recovery.failure import Failure
 from harness.recovery.remedy import GiveUp, Random, Remedy, Retry, Rule, shorthand
 from harness.resilience import Backoff
 
-DEFAULT_RETRIES = 3
 WAITS = Backoff(retries=1000, initial=0.1, multiplier=2.0, cap=2.0)
 """Between two looks whether a circuit admits, which is no retry: nothing is sent. The task's time bounds them."""
 
@@ -24,7 +24,8 @@ class NetworkRule(Rule):
         None,
         ge=0,
         le=100,
-        description="Extra attempts. Without it 3, and 2 for a name that does not resolve, as a number of attempts.",
+        description=f"Extra attempts. Without it {DEFAULT_RETRIES}, and 2 for a name that does not resolve,"
+        " as a number of attempts.",
     )
     retry_delay_ms: int = Field(
         1000, ge=0, le=3_600_000, description="How long to wait before the first retry, in milliseconds."
@@ -43,8 +44,7 @@ class NetworkRule(Rule):
         """The delays for this failure; none where its catalog row says that a retry cannot help."""
         if not failure.retryable:
             return Backoff(retries=0)
-        silent = DEFAULT_RETRIES if failure.row.max_retries is None else failure.row.max_retries
-        retries = silent if self.max_retries is None else self.max_retries
+        retries = failure.row.max_retries if self.max_retries is None else self.max_retries
         initial, cap = self.retry_delay_ms / 1000, self.max_delay_ms / 1000
         return Backoff(retries, initial, self.backoff_multiplier, max(cap, initial), self.jitter)
 

@@ -38,6 +38,11 @@ def test_a_failure_speaks_for_its_row() -> None:
     assert (failure.type, failure.family, failure.retryable) == ("network_dns_failure", Family.NETWORK, True)
 
 
+def test_the_network_is_tried_again_as_often_as_the_row_says() -> None:
+    network = [row for row in CATALOG.values() if row.family is Family.NETWORK]
+    assert {row.code for row in CATALOG.values() if row.max_retries} == {row.code for row in network if row.retryable}
+
+
 def test_what_is_so_of_a_failure_is_evidence_and_stays_so() -> None:
     failure = Failure("BROWSER_CRASHED", "gone", details={"url": "http://shop.local/"})
     assert failure.evidence == {"url": "http://shop.local/"}
