@@ -35,7 +35,7 @@ from harness.browser.request import SessionRequest
 from harness.model.ports import ConsoleLine
 from harness.model.record import Sent
 from harness.recovery.failure import Failed, Failure
-from harness.resilience import Clock, Deadline
+from harness.resilience import Clock, Deadline, poll_until
 from harness.spec.names import Domains
 
 CLOSE_SECONDS = 3.0
@@ -186,9 +186,7 @@ class ContextHandle:
     async def kill(self) -> None:
         """End the browser, and wait until it is gone, so that it is not given to anybody."""
         self.chromium.kill(self._request.world)
-        limit = self._clock.now() + KILL_SECONDS
-        while self.chromium.alive and self._clock.now() < limit:
-            await self._clock.sleep(0.01)
+        await poll_until(self._clock, lambda: not self.chromium.alive, 0.01, KILL_SECONDS)
 
     async def end(self, seconds: float) -> bool:
         """Close the context and give the place up. Whether it closed cleanly."""

@@ -19,7 +19,7 @@ from harness.environment.process import GRACE, KILLED_WITHIN, POLL, Identity
 from harness.environment.services import Services
 from harness.model.settings import SettingsError, load_settings
 from harness.recovery.failure import Failed, Failure
-from harness.resilience import Clock, Deadline, SystemClock
+from harness.resilience import Clock, Deadline, SystemClock, poll_until
 
 # Keeps one service running until it is told to stop: `python -m harness.environment.persistence <project> <service>`.
 
@@ -189,12 +189,7 @@ class PersistedServices:
         return held if held and held.persisted else None
 
     async def _gone(self, process: Identity, seconds: float) -> bool:
-        deadline = Deadline.after(seconds, self.clock.now())
-        while process.alive:
-            if not deadline.allows(POLL, self.clock.now()):
-                return False
-            await self.clock.sleep(POLL)
-        return True
+        return await poll_until(self.clock, lambda: not process.alive, POLL, seconds)
 
 
 def forgotten(logs: Path, known: Container[str], clock: Clock) -> dict[str, Held]:

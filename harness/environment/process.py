@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from harness.environment import watchdog
-from harness.resilience import Clock, Deadline
+from harness.resilience import Clock, poll_until
 
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
@@ -93,12 +93,7 @@ class Child:
 
     async def _until(self, over: Callable[[], bool], seconds: float) -> bool:
         """A process whose first thread alone has ended is a zombie already, and has no exit code yet."""
-        deadline = Deadline.after(seconds, self._clock.now())
-        while not over():
-            if not deadline.allows(POLL, self._clock.now()):
-                return False
-            await self._clock.sleep(POLL)
-        return True
+        return await poll_until(self._clock, over, POLL, seconds)
 
     def tail(self, lines: int = 20) -> Sequence[str]:
         """The last lines it has written."""
@@ -151,12 +146,7 @@ def signal_all(processes: Iterable[psutil.Process], number: int) -> None:
 
 async def gone(processes: Sequence[psutil.Process], clock: Clock, seconds: float) -> bool:
     """Wait for the end of all; False when one goes on after `seconds`. A zombie has ended."""
-    deadline = Deadline.after(seconds, clock.now())
-    while any(map(runs, processes)):
-        if not deadline.allows(LOOK, clock.now()):
-            return False
-        await clock.sleep(LOOK)
-    return True
+    return await poll_until(clock, lambda: not any(map(runs, processes)), LOOK, seconds)
 
 
 def runs(process: psutil.Process) -> bool:

@@ -34,7 +34,7 @@ from harness.environment.preparation import chosen_ports, fill, fits, is_free, p
 from harness.environment.process import POLL, Child, Identity, Program, describe_listener, owns_port
 from harness.model.service_settings import AUTO, ServiceSettings, expand
 from harness.recovery.failure import Circumstances, Failed, Failure
-from harness.resilience import Clock, Deadline
+from harness.resilience import Clock, Deadline, poll_until
 from harness.resilience.events import Emit, nobody
 
 # What is wrong with a service, in words: a Failure that names who has its port, how it ended, the end of its log.
@@ -156,12 +156,9 @@ class StartAttempt:
 async def alone(file: Path, clock: Clock) -> AsyncIterator[None]:
     """Of all processes. Of one that dies, the kernel lets go. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    deadline = Deadline.after(LOCKED, clock.now())
     with file.open("a", encoding="utf-8") as lock:
-        while not _locked(lock):
-            if not deadline.allows(POLL, clock.now()):
-                raise TimeoutError(f"another process has held {file} for {LOCKED:g} s")
-            await clock.sleep(POLL)
+        if not await poll_until(clock, lambda: _locked(lock), POLL, LOCKED):
+            raise TimeoutError(f"another process has held {file} for {LOCKED:g} s")
         yield
 
 

@@ -24,7 +24,7 @@ from harness.environment.service import Home, Service
 from harness.environment.supervision import LOOK, STANDARD, Polling, Supervision
 from harness.model.service_settings import AUTO, ServiceSettings
 from harness.recovery.failure import Failed, Failure
-from harness.resilience import Clock, Deadline
+from harness.resilience import Clock, poll_until
 from harness.resilience.events import Emit, nobody
 from harness.spec.problems import nearest
 
@@ -327,20 +327,25 @@ class Services:
 
     async def _watchdog(self, service: Service) -> int | None:
         """The watchdog of what listens now; None when that is somebody else's. It may just be dying of another kill."""
-        deadline = Deadline.after(service.patience, self._clock.now())
-        while True:
+        pid: int | None = None
+
+        async def stands() -> bool:
+            nonlocal pid
             await self._listening(service)
             pid = service.watchdog or await asyncio.to_thread(watchdog_behind, service.port)
-            stands = pid is not None or await _listens(service.port)
-            if stands or not deadline.allows(LOOK, self._clock.now()):
-                return pid or await asyncio.to_thread(watchdog_behind, service.port)
-            await self._clock.sleep(LOOK)
+            return pid is not None or await _listens(service.port)
+
+        await poll_until(self._clock, stands, LOOK, service.patience)
+        return pid or await asyncio.to_thread(watchdog_behind, service.port)
 
     async def _listening(self, service: Service) -> None:
-        deadline = Deadline.after(service.patience, self._clock.now())
-        while not await _listens(service.port) and deadline.allows(LOOK, self._clock.now()):
+        async def listens() -> bool:
+            if await _listens(service.port):
+                return True
             self._refuse_failed(service)
-            await self._clock.sleep(LOOK)
+            return False
+
+        await poll_until(self._clock, listens, LOOK, service.patience)
 
     def _named(self, name: str, slot: int = 0) -> Service:
         """By its name, for the tasks in that slot, or by the name of the instance."""

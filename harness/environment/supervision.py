@@ -15,7 +15,7 @@ from harness.environment.ownership import ServiceState
 from harness.environment.process import GRACE, KILLED_WITHIN, POLL
 from harness.environment.service import Occupied, Service
 from harness.recovery.failure import Failed, Failure
-from harness.resilience import Clock, Condition, Deadline, Supervisor
+from harness.resilience import Clock, Condition, Deadline, Supervisor, poll_until
 
 # When a service that still runs is taken to be unwell: the decision alone.
 
@@ -208,14 +208,11 @@ class Supervision:
 
     async def _listens(self, http: httpx2.AsyncClient) -> bool:
         """Whether ours is there, silent or not; while its process runs it is given the time to listen."""
-        deadline = Deadline.after(self._service.patience, self._clock.now())
-        while not self._service.ended:
-            if (await self._service.ask(http)).health is not Health.ABSENT:
-                return True
-            if not deadline.allows(POLL, self._clock.now()):
-                return False
-            await self._clock.sleep(POLL)
-        return False
+
+        async def listens() -> bool:
+            return self._service.ended or (await self._service.ask(http)).health is not Health.ABSENT
+
+        return await poll_until(self._clock, listens, POLL, self._service.patience) and not self._service.ended
 
     async def _recover(self) -> Failure | None:
         """Start what is dead. Why it does not run, if it does not in the end."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Protocol
@@ -75,6 +75,23 @@ class Clock(Protocol):
     async def sleep(self, seconds: float) -> None:
         """Wait; zero or less returns after one turn of the loop."""
         ...
+
+
+async def poll_until(
+    clock: Clock, condition: Callable[[], bool | Awaitable[bool]], interval: float, within: float
+) -> bool:
+    """Look every `interval` seconds until the condition holds; False when it does not `within` so many seconds.
+
+    The first look is at once, and the last one when the time is over.
+    """
+    deadline = Deadline.after(within, clock.now())
+    while True:
+        late, holds = deadline.left(clock.now()) <= 0, condition()
+        if holds if isinstance(holds, bool) else await holds:
+            return True
+        if late:
+            return False
+        await clock.sleep(deadline.clip(interval, clock.now()))
 
 
 class SystemClock:

@@ -18,6 +18,7 @@ from harness.browser.acts.navigation import dialog, open_url, screenshot, switch
 from harness.browser.acts.pointer import act_to_the_end, check, click, drag, hover, uncheck
 from harness.browser.failures.scene import wanted_text
 from harness.browser.isolated import script
+from harness.resilience import poll_until
 from harness.spec.steps import (
     Api,
     Check,
@@ -102,9 +103,7 @@ async def _is_button(attempt: ActContext, target: Locator) -> bool:
 
 async def _committed(attempt: ActContext) -> None:
     """Wait for the navigation that a submitted form starts, when it starts one."""
-    until = attempt.clock.now() + NAVIGATION_START
-    while attempt.tab.watch.navigation is None and attempt.clock.now() < until:
-        await attempt.clock.sleep(0.01)
+    await poll_until(attempt.clock, lambda: attempt.tab.watch.navigation is not None, 0.01, NAVIGATION_START)
     try:
         async with asyncio.timeout(attempt.left()):
             await attempt.tab.watch.settled()

@@ -17,6 +17,7 @@ from harness.browser.failures.login import page_of
 from harness.browser.failures.scene import CallLog
 from harness.browser.isolated import script
 from harness.recovery.failure import Failed, Failure
+from harness.resilience import poll_until
 from harness.spec.steps import Option, Select, Type
 
 # `select`: choose options of a list.
@@ -85,19 +86,18 @@ async def _places(
     attempt: ActContext, target: Locator, step: Select, names: list[str], *, labels: bool
 ) -> list[tuple[int, int]]:
     """As `_PLACES`, once all options are there; empty in what is no list, which Playwright finds out."""
-    until = attempt.clock.now() + min(attempt.patience, attempt.left() - PROBE_SECONDS)
     found: list[tuple[int, int]] = []
 
     async def ask(ms: float) -> None:
         found[:] = await _PLACES.of_one(target, [names, labels], ms / 1000)
 
-    while True:
+    async def all_there() -> bool:
         await attempt.act(target, ask)
-        if all(meant >= 0 for meant, _ in found):
-            return found
-        if attempt.clock.now() >= until:
-            raise Failed(await _absent(target, step))
-        await attempt.clock.sleep(POLL)
+        return all(meant >= 0 for meant, _ in found)
+
+    if not await poll_until(attempt.clock, all_there, POLL, min(attempt.patience, attempt.left() - PROBE_SECONDS)):
+        raise Failed(await _absent(target, step))
+    return found
 
 
 def _named(value: str | float | list[str] | Option) -> str:

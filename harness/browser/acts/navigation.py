@@ -23,6 +23,7 @@ from harness.browser.failures.network import GIVEN_UP, net_error, net_failure, s
 from harness.browser.failures.scene import answers, seconds
 from harness.recovery.catalog import Effect
 from harness.recovery.failure import Failed, Failure
+from harness.resilience import poll_until
 from harness.spec.steps import Dialog, Open, Screenshot, SwitchPage
 
 # Acts on the page as a whole: `switch_page`, `dialog`, `screenshot`.
@@ -237,6 +238,5 @@ async def _settled(attempt: ActContext) -> None:
     failed = attempt.tab.watch.last_failed
     if failed is None or net_error(failed.error or "") == GIVEN_UP:
         return
-    until = attempt.clock.now() + min(ERROR_PAGE_SECONDS, attempt.left())
-    while not attempt.page.url.startswith("chrome-error:") and attempt.clock.now() < until:
-        await attempt.clock.sleep(0.02)
+    within = min(ERROR_PAGE_SECONDS, attempt.left())
+    await poll_until(attempt.clock, lambda: attempt.page.url.startswith("chrome-error:"), 0.02, within)

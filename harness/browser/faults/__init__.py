@@ -20,7 +20,7 @@ from harness.browser.faults.standing import BrokenRequests, InDocuments, Offline
 from harness.browser.process import Chromium
 from harness.model.ports import Injection, Undo
 from harness.recovery.failure import Failed, Failure
-from harness.resilience import Clock
+from harness.resilience import Clock, poll_until
 from harness.spec import faults
 from harness.spec.faults import Popup, SessionExpired, UnexpectedDialog
 
@@ -211,9 +211,7 @@ async def crash(tab: Tab, strike: Injection, clock: Clock) -> None:
     if tab.watch.crashed or tab.page.is_closed():
         return
     command = asyncio.ensure_future(tab.control.send("Page.crash"))
-    limit = clock.now() + CRASH_SECONDS
-    while not tab.watch.crashed and clock.now() < limit and not command.done():
-        await clock.sleep(0.01)
+    await poll_until(clock, lambda: tab.watch.crashed or command.done(), 0.01, CRASH_SECONDS)
     command.cancel()
     await asyncio.gather(command, return_exceptions=True)
     if tab.watch.crashed:
