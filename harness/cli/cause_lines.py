@@ -10,6 +10,7 @@ from harness.cli.failed_tasks import FailedTasks
 from harness.reporting.console import shortened
 from harness.reporting.files import printable
 from harness.reporting.triage import Cause, first_look
+from harness.spec.names import how_many
 
 FEW = 3
 """Tasks that a line names."""
@@ -31,13 +32,13 @@ def lines(found: FailedTasks, causes: Sequence[Cause], width: int) -> Iterator[s
 def _headline(found: FailedTasks, causes: Sequence[Cause]) -> str:
     failed = sum(cause.count for cause in causes if cause.judged)
     run = f"run {printable(found.run)}: " if found.run else ""
-    of = "" if found.tasks is None else f" of {found.tasks} task{'' if found.tasks == 1 else 's'}"
+    of = "" if found.tasks is None else f" of {how_many(found.tasks, 'task')}"
     if not failed:
         return f"{run}nothing failed{of}{_beside(found, causes)}"
     new = sum(cause.new for cause in causes)
     newly = f", {new} of them newly" if new else ""
     several = sum(cause.judged for cause in causes)
-    return f"{run}{failed}{of} failed{newly}: {several} cause{'' if several == 1 else 's'}{_beside(found, causes)}"
+    return f"{run}{failed}{of} failed{newly}: {how_many(several, 'cause')}{_beside(found, causes)}"
 
 
 def _beside(found: FailedTasks, causes: Sequence[Cause]) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.project import fail, project_of
+from harness.spec.names import how_many
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -156,7 +157,7 @@ def prune(
     if as_json:
         typer.echo(json.dumps({"dropped": gone}))
     else:
-        typer.echo(f"{len(gone)} run{'' if len(gone) == 1 else 's'} dropped")
+        typer.echo(f"{how_many(len(gone), 'run')} dropped")
 
 
 def root_of(project: Path | None) -> Path:
@@ -167,13 +168,13 @@ def root_of(project: Path | None) -> Path:
 @contextmanager
 def _told() -> Iterator[None]:
     """What is wrong with the history, on stderr."""
-    from harness.cli.history_tables import plain
     from harness.reporting.history.file import HistoryError
+    from harness.spec.names import blanked
 
     try:
         yield
     except HistoryError as error:
-        fail(plain(str(error)))
+        fail(blanked(str(error)))
 
 
 def _tell(found: object, as_json: bool, lines: Callable[[], Iterable[Table | str]]) -> None:

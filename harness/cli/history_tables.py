@@ -21,6 +21,7 @@ from harness.reporting.history.comparison import (
     Timing,
 )
 from harness.reporting.history.record import Execution, RunRecord, RunSummary, TaskPoint, still_running
+from harness.spec.names import blanked
 
 _NARROWEST, _IN_A_PIPE = 60, 10_000
 _OUTCOMES = ("passed", "failed", "not judged", "skipped", "flaky", "healed", "retries")
@@ -33,12 +34,7 @@ def printed(lines: Iterable[Table | str]) -> None:
     width = shutil.get_terminal_size((120, 24)).columns if sys.stdout.isatty() else _IN_A_PIPE
     console = Console(file=sys.stdout, width=max(_NARROWEST, width), highlight=False, markup=False, emoji=False)
     for line in lines:
-        console.print(line if isinstance(line, Table) else Text(plain(line)), soft_wrap=not isinstance(line, Table))
-
-
-def plain(text: str) -> str:
-    """What pages and files of others say must not steer the terminal."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
+        console.print(line if isinstance(line, Table) else Text(blanked(line)), soft_wrap=not isinstance(line, Table))
 
 
 def run_lines(runs: Sequence[RunSummary]) -> Iterator[Table | str]:
@@ -123,7 +119,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
     for name in head:
         table.add_column(name, overflow="fold", justify="right" if name in _NUMBERS else "left")
     for row in rows:
-        table.add_row(*(Text(text, _STYLES.get(text, "")) for text in (plain(str(cell)) for cell in row)))
+        table.add_row(*(Text(text, _STYLES.get(text, "")) for text in (blanked(str(cell)) for cell in row)))
     return table
 
 

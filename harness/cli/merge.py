@@ -88,24 +88,24 @@ def _refuse(found: Readable, missing: list[str], strict: bool) -> None:
 
 def _together(shards: list[ShardRun], output: Path) -> tuple[RunRecord, list[str]]:
     """The run, and the files that were left out."""
-    from harness.cli.history_tables import plain
     from harness.reporting.history.file import HistoryError
     from harness.reporting.history.merging import put_together
+    from harness.spec.names import blanked
 
     others: list[str] = []
     try:
         return put_together(shards, output, others.append), others
     except HistoryError as error:
-        fail(plain(str(error)))
+        fail(blanked(str(error)))
     except OSError as error:
-        fail(plain(f"nothing was merged: {error}; make room, or name another place with --output"), file=output)
+        fail(blanked(f"nothing was merged: {error}; make room, or name another place with --output"), file=output)
 
 
 def _tell(before: str, lines: list[str]) -> None:
-    from harness.cli.history_tables import plain
+    from harness.spec.names import blanked
 
     for line in lines:
-        typer.echo(f"{before}{plain(line)}", err=True)
+        typer.echo(f"{before}{blanked(line)}", err=True)
 
 
 def _counts(run: RunRecord) -> dict[str, int]:

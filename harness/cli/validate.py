@@ -24,6 +24,7 @@ from harness.spec.advice import advice
 from harness.spec.fault_plan import find_fault_plans, idle_patterns, load_fault_plan
 from harness.spec.load import MEMORY_FILES, TRACE_FILE, exists, find_tasks, load_file
 from harness.spec.loaded import SPEC_FILE, Loaded
+from harness.spec.names import how_many
 from harness.spec.parametrize import expand
 from harness.spec.problems import UNKNOWN, Problem, SpecError
 from harness.spec.source import file_label
@@ -293,15 +294,11 @@ def counts(checked: Checked) -> dict[str, int]:
 
 def _summary(checked: Checked) -> str:
     found = counts(checked)
-    files = _counted(found["files"], "task file")
-    warnings = f", {_counted(found['warnings'], 'warning')}" if found["warnings"] else ""
+    files = how_many(found["files"], "task file")
+    warnings = f", {how_many(found['warnings'], 'warning')}" if found["warnings"] else ""
     tasks = [files, f"{found['loaded']} load"] if checked.files else []
-    plans = [_counted(len(checked.plans), "fault plan")] if checked.plans else []
+    plans = [how_many(len(checked.plans), "fault plan")] if checked.plans else []
     return ", ".join([*tasks, *plans, f"{found['with_errors']} with errors{warnings}"])
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def annotation(problem: Problem) -> str:

@@ -21,6 +21,7 @@ from harness.reporting.redaction import Redactor
 from harness.reporting.telemetry.log import RunEvents
 from harness.runner.verify import TaskVerification, verify
 from harness.spec.loaded import Loaded
+from harness.spec.names import how_many
 from harness.spec.parametrize import expand
 
 
@@ -42,7 +43,7 @@ def run_verify(
     tasks = [case for task in _whole(checked) for case in expand(task)]
     verdicts = _verified(tasks, checked.loaded[0].folder, told_on_stderr=as_json)
     unsound = sum(not verdict.sound for verdict in verdicts)
-    typer.echo(f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}, {len(tasks) - unsound} sound", err=as_json)
+    typer.echo(f"{how_many(len(tasks), 'task')}, {len(tasks) - unsound} sound", err=as_json)
     if skipped := [f"{task.spec.task_id} ({task.spec.own.skip})" for task in checked.loaded if task.spec.own.skip]:
         typer.echo(f"{len(skipped)} skipped: {', '.join(skipped)}", err=as_json)
     if broken := sorted(checked.broken):

@@ -22,6 +22,7 @@ from harness.model.ports import WorldCheckpoint
 from harness.recovery.failure import Failed
 from harness.resilience import Clock
 from harness.spec.documents import is_entry
+from harness.spec.names import blanked
 
 T = TypeVar("T")
 
@@ -284,7 +285,7 @@ def _step(key: str | int) -> str:
     if isinstance(key, int):
         return f"[{key}]"
     quote = '"' if "'" in key else "'"
-    shown = "".join(letter if letter.isprintable() else " " for letter in key)
+    shown = blanked(key)
     return f".{shown}" if _PLAIN.match(key) else f"[{quote}{shown}{quote}]"
 
 

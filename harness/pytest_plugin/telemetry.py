@@ -28,6 +28,7 @@ from harness.reporting.telemetry.stream import Listener, Sink, Telemetry
 from harness.resilience import SystemClock
 from harness.resilience.events import GaveUp, InvariantBroken, Retrying, SlotAwaited, Waiting
 from harness.resilience.thresholds import ThresholdCrossed
+from harness.spec.names import blanked
 
 # Sinks that belong to pytest's own thread: the terminal, the hook, and the running Allure test.
 
@@ -73,7 +74,7 @@ def shown(record: Record, verbosity: int) -> bool:
 
 def printable(text: str) -> str:
     """What a page or a server said must not steer the terminal, nor command the runner of a job."""
-    return commandless("".join(letter if letter.isprintable() else " " for letter in text))
+    return commandless(blanked(text))
 
 
 class Hook:

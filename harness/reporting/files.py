@@ -21,6 +21,7 @@ from harness.model.ports import Item, Json
 from harness.model.report import ErrorReport
 from harness.reporting.redact_files import inert, redact_har, redact_trace
 from harness.reporting.redaction import Redactor
+from harness.spec.names import blanked
 
 KEPT_FOLDERS = ("downloads", "files", "screenshots")
 """Of a scratch folder: where a session puts what its steps keep."""
@@ -380,7 +381,7 @@ def shown_path(path: Path) -> str:
 
 def visible(text: str) -> str:
     """Lines as they are; control characters, and those that turn writing round, become blanks."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else " " for letter in text)
+    return "\n".join(map(blanked, text.split("\n")))
 
 
 def printable(text: str) -> str:

@@ -12,6 +12,7 @@ from harness.model.plan import Plan
 from harness.recovery import GiveUp, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
 from harness.reporting.console import numbered, place, shortened
 from harness.reporting.redaction import Redactor
+from harness.spec.names import blanked
 
 
 class ProgressLine:
@@ -42,9 +43,9 @@ class ProgressLine:
 
     def _show(self, text: str) -> None:
         self.clear()
-        printable = "".join(letter if letter.isprintable() else " " for letter in text)
-        size = min(cell_len(printable), max(0, self._room() - 1))
-        self._stream.write(set_cell_size(printable, size))
+        shown = blanked(text)
+        size = min(cell_len(shown), max(0, self._room() - 1))
+        self._stream.write(set_cell_size(shown, size))
         self._stream.flush()
         self._shown = size
 

@@ -19,6 +19,7 @@ from urllib.parse import quote, quote_plus, unquote
 from harness.model.ports import Json
 from harness.model.settings import Settings
 from harness.model.settings import secrets as secrets_of_endpoints
+from harness.spec.names import blanked
 
 # Secrets that a site put into addresses: `user:password@`, and values of the query and the fragment, by their names.
 
@@ -329,7 +330,7 @@ def _as_literal(secret: str) -> Iterator[str]:
     """As `repr` writes it, whichever quotes stand around it, as a criterion does, and as a path of the world does."""
     whole = repr("'\"" + secret)[4:-1]
     yield from (whole, whole.replace("\\'", "'"))
-    printable = "".join(letter if letter.isprintable() else " " for letter in secret)
+    printable = blanked(secret)
     yield printable if len("".join(printable.split())) >= SHORTEST else secret
     yield from (secret.replace("\\", "\\\\").replace(mark, "\\" + mark) for mark in "'\"")
 

@@ -12,6 +12,7 @@ from harness.reporting.console import shortened
 from harness.reporting.files import shown_path
 from harness.reporting.task_record import FaultState, TaskRecord
 from harness.spec.fault_plan import LoadedFaultPlan, PlannedFault
+from harness.spec.names import how_many
 from harness.spec.task import FinalState, TaskSpec
 
 # Which tasks of a run its fault plans strike.
@@ -24,7 +25,7 @@ def reach_lines(plans: Sequence[LoadedFaultPlan], specs: Sequence[TaskSpec]) -> 
     """For the lines after the collection: `taskspec faults: nightly.faults.yaml (3 faults, 15 tasks)`."""
     for each in plans:
         struck = sum(any(planned.strikes(spec) for planned in each.plan.faults) for spec in specs)
-        yield f"taskspec faults: {each.source} ({_counted(len(each.plan.faults), 'fault')}, {_counted(struck, 'task')})"
+        yield f"taskspec faults: {each.source} ({how_many(len(each.plan.faults), 'fault')}, {how_many(struck, 'task')})"
 
 
 def idle_lines(plans: Sequence[LoadedFaultPlan], specs: Sequence[TaskSpec]) -> Iterator[str]:
@@ -44,11 +45,7 @@ def idle_lines(plans: Sequence[LoadedFaultPlan], specs: Sequence[TaskSpec]) -> I
 
 def header_lines(plans: Sequence[LoadedFaultPlan]) -> Iterator[str]:
     """For the header, where nothing is collected in this process."""
-    return (f"taskspec faults: {each.source} ({_counted(len(each.plan.faults), 'fault')})" for each in plans)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+    return (f"taskspec faults: {each.source} ({how_many(len(each.plan.faults), 'fault')})" for each in plans)
 
 
 def _strikes(planned: PlannedFault, specs: Sequence[TaskSpec]) -> bool:
@@ -209,7 +206,7 @@ def _scores(records: Sequence[TaskRecord]) -> Iterator[str]:
         return
     below = [f"{name} {score:g}" for name, score in scored.items() if score < 1]
     mean = sum(scored.values()) / len(scored)
-    number = f"{len(scored)} task{'s' if len(scored) > 1 else ''}"
+    number = how_many(len(scored), "task")
     yield shortened(
         f"score: {mean:.2f} on average of {number}{'; below 1: ' + ', '.join(below) if below else ''}", _WIDTH
     )

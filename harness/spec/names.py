@@ -108,3 +108,16 @@ def slug(name: str) -> str:
 
 def _hash(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:8]
+
+
+# Numbers and texts of others in what people read.
+
+
+def how_many(number: int, noun: str) -> str:
+    """`1 task`, `2 tasks`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def blanked(text: str) -> str:
+    """On one line and as long as it was: what cannot be printed, and could steer a terminal, becomes a blank."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)

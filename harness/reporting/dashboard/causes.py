@@ -17,8 +17,8 @@ from harness.reporting.console import folded, numbered, place, relation, repeats
 from harness.reporting.dashboard.evidence import FoundEvidence
 from harness.reporting.dashboard.timeline import seconds_of
 from harness.reporting.dashboard.view import CauseView, ComparedValues, FlakyView, Healed, Occurrence
+from harness.reporting.history.comparison import FLIPS, flaky_tasks
 from harness.reporting.history.comparison import Flaky as FlakyTask
-from harness.reporting.history.comparison import flaky_tasks
 from harness.reporting.history.record import Execution, Happening, Outcome, RunRecord, TaskPoint
 from harness.reporting.markdown import Healing, healings
 from harness.reporting.task_record import AttemptLine, StepLine, TaskRecord
@@ -130,8 +130,6 @@ def _ranked(codes: Counter[str]) -> Iterator[tuple[str, int]]:
 
 BEFORE, CONSOLE = 8, 3
 """How many steps before the failing one, and lines of the browser's console, are shown."""
-FLIPS = 3
-"""Passed, failed, passed was a defect that was mended; once more is chance, as `flaky_tasks` has it."""
 _VALUE, _DIFF = 300, 1500
 """Characters of a compared value and of a diff."""
 _AS_ABOVE = "FAILED - as above"

@@ -54,7 +54,7 @@ def usual(seconds: Sequence[float]) -> Usual | None:
 
 # How often the executions of a task fail, and which tasks do now the one and now the other.
 
-_FLIPS = 3
+FLIPS = 3
 """Passed, failed, passed is a defect that was mended; once more is chance."""
 
 
@@ -113,7 +113,7 @@ def _flaky(nodeid: str, points: Sequence[TaskPoint]) -> Flaky | None:
     rate = rate_of(judged)
     flips = sum((one.outcome == "passed") != (two.outcome == "passed") for one, two in pairwise(judged))
     rescued = sum(point.outcome == "passed" and point.executions > 1 for point in judged)
-    if rate is None or not (rescued or flips >= _FLIPS):
+    if rate is None or not (rescued or flips >= FLIPS):
         return None
     return Flaky(
         nodeid=nodeid, runs=len(judged), rate=rate, reruns_that_passed=rescued, flips=flips, last=judged[-1].outcome

@@ -17,6 +17,7 @@ from harness.reporting.history.file import HistoryError, place_of, reading
 from harness.reporting.history.record import Ending, Execution, Outcome, RunRecord, RunSummary, TaskPoint, counted
 from harness.reporting.history.rows import execution_of, happening_of, is_running, run_of
 from harness.reporting.history.writing import take_in
+from harness.spec.names import how_many
 from harness.spec.problems import did_you_mean
 
 # Where a task's files are now: they move when it runs again, and a history is read on other machines too.
@@ -204,7 +205,7 @@ def _back(database: sqlite3.Connection, number: int) -> sqlite3.Row:
     rows = database.execute(_NEWEST, (number + 1,)).fetchall()
     if len(rows) <= number:
         name = f"last-{number}" if number else "last"
-        kept = f"only {len(rows)} run{'' if len(rows) == 1 else 's'}" if rows else "no run"
+        kept = f"only {how_many(len(rows), 'run')}" if rows else "no run"
         raise HistoryError(f"there is no run {name!r}: the history has {kept} yet")
     return cast("sqlite3.Row", rows[-1])
 

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from harness.model.figures import UNJUDGED
 from harness.reporting.task_record import TaskRecord
+from harness.spec.names import how_many
 
 # Which commit and branch a project is at: as a CI system says, or as `.git` does; no git is started.
 
@@ -175,7 +176,7 @@ class OwnerProcess:
 
 def still_running(tasks: int) -> str:
     """In the same words everywhere."""
-    return f"still running ({tasks} task{'' if tasks == 1 else 's'} so far)"
+    return f"still running ({how_many(tasks, 'task')} so far)"
 
 
 Outcome = Literal["passed", "failed", "skipped", "rerun"]

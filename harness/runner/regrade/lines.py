@@ -9,6 +9,7 @@ from typing import Any
 from harness.reporting.files import shown_path
 from harness.runner.regrade.criteria import ScoreRange
 from harness.runner.regrade.regrading import JudgedCriterion, Regraded, SkippedEvidence
+from harness.spec.names import how_many
 
 # What came of a regrading: counts, and as one document.
 
@@ -140,7 +141,7 @@ def _score(before: float | None, score: ScoreRange) -> str:
 
 def _counted(judged: Sequence[Regraded], left_out: Sequence[SkippedEvidence]) -> str:
     found = counts(judged, left_out)
-    tasks = f"{found['tasks']} task{'' if found['tasks'] == 1 else 's'}"
+    tasks = how_many(found["tasks"], "task")
     more = f", {found['left_out']} left out" if left_out else ""
     newly = [f"{found[f'newly_{name}']} newly {name}" for name in ("failing", "passing") if found[f"newly_{name}"]]
     changed = f" ({', '.join(newly)})" if newly else ""

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from harness.cli.history_tables import plain
 from harness.cli.main import app
 from harness.reporting.dashboard.build import dashboard
 from harness.reporting.dashboard.evidence import FoundEvidence
@@ -20,6 +19,7 @@ from harness.reporting.dashboard.page import page
 from harness.reporting.history.reading import load_run, recent_runs
 from harness.reporting.history.record import OwnerProcess
 from harness.reporting.history.writing import RunWriter, save_run
+from harness.spec.names import blanked
 from tests.unit.reporting.history.runs import execution, failed, nodeid, record, run, several
 
 RUN = CliRunner()
@@ -198,7 +198,7 @@ def test_notes_of_runs(tmp_path: Path) -> None:
 
 
 def test_what_others_wrote_does_not_steer_the_terminal() -> None:
-    assert plain("a\x1b[31mb\nc\u202ed") == "a [31mb c d"
+    assert blanked("a\x1b[31mb\nc\u202ed") == "a [31mb c d"
 
 
 def test_the_command_starts_without_the_history() -> None:
