@@ -25,15 +25,13 @@ from harness.engine.run import PageSources, Run
 from harness.model.ports import Json
 from harness.model.record import Answer, Attempt, Sent, StepRecord
 from harness.recovery import Remedy, RepairPrecondition, Retry, Substitute, Trust
-from harness.recovery.catalog import Effect, Family
+from harness.recovery.catalog import FAMILIES, Effect, Family
 from harness.recovery.failure import Assertion, Failed, Failure, Outcome, Passed
 from harness.resilience import Deadline
 from harness.spec.references import MissingMemory, holds_reference, resolve
 from harness.spec.steps import Api, Assert, Screenshot, Step, Wait
 
 ASSERTION = "ASSERTION_FAILED"
-AWAITED = frozenset({Family.ELEMENT, Family.ACTION, Family.NETWORK})
-"""Failures of an attempt that waits: for an element, until it is ready, for an answer."""
 POLL = 0.1
 """Seconds between two looks for a value to remember."""
 
@@ -63,7 +61,7 @@ async def attempt(
 
 def _cut_off(run: Run, failure: Failure) -> bool:
     """Whether the task's end is what the attempt failed by: it was still waiting for something."""
-    return failure.type == "timeout_step" or (failure.family in AWAITED and run.left <= 0)
+    return failure.type == "timeout_step" or (FAMILIES[failure.family].awaits and run.left <= 0)
 
 
 def task_timeout(run: Run, last: Failure | None = None) -> Failure:

@@ -10,7 +10,7 @@ from harness.engine.effects import doubt, posted, seen
 from harness.engine.run import Checkpoint, Run, counts
 from harness.model.record import StepRecord
 from harness.recovery import GiveUp, Remedy, RepairPrecondition, Retry, Rewind, Skip, Substitute, Trust
-from harness.recovery.catalog import Family
+from harness.recovery.catalog import FAMILIES, Family
 from harness.recovery.crash import PERMANENT, WITHIN
 from harness.recovery.failure import Failure
 
@@ -19,10 +19,6 @@ NO_WAY_BACK = GiveUp()
 """In the place of a Rewind that cannot be made: the rule's next remedy is asked."""
 UNSURE = "whether it took effect is not known"
 """Of a `write` that ends the task, or is left out, and was not to be repeated anyway."""
-LEAVES_OPEN = frozenset({Family.TIMEOUT, Family.NETWORK, Family.BROWSER})
-"""Failures after which nobody can tell; a refusal (4xx, policy) is an answer."""
-
-
 ANSWERS = ("HTTP_CLIENT_ERROR", "HTTP_NOT_FOUND", "HTTP_UNEXPECTED_STATUS")
 """Network failures that are an answer: the site has refused."""
 
@@ -60,7 +56,7 @@ def permitted(
 
 def _doubted(failure: Failure) -> Failure:
     """The end of a task whose write may have taken effect, as far as its failure leaves that open."""
-    if failure.family not in LEAVES_OPEN or failure.code in ANSWERS:
+    if not FAMILIES[failure.family].leaves_open or failure.code in ANSWERS:
         return failure
     return replace(failure, message=f"{failure.message}; {UNSURE}")
 

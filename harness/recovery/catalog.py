@@ -136,6 +136,10 @@ class FamilyFacts:
 
     scope: Scope
     """How far such a failure reaches."""
+    leaves_open: bool
+    """Whether nobody can tell afterwards if a write took effect; a code that is an answer (4xx) tells all the same."""
+    awaits: bool
+    """Whether its attempt was waiting when it failed: at the end of the task's time, that end is what it failed by."""
     report_group: Group
     first_artifact: str
     """The file that shows most of it, and is looked at first; empty: none is better than the report."""
@@ -154,6 +158,8 @@ _CHECKPOINT = "checkpoints: [0]   # or the last step that is safe to go back to"
 FAMILIES: dict[Family, FamilyFacts] = {
     Family.TIMEOUT: FamilyFacts(
         scope=Scope.PAGE,
+        leaves_open=True,
+        awaits=False,
         report_group=Group.TIME,
         first_artifact="screenshot.png",
         outlasted_by="`on_timeout` or a longer `timeout`",
@@ -163,6 +169,8 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.NETWORK: FamilyFacts(
         scope=Scope.ORIGIN,
+        leaves_open=True,
+        awaits=True,
         report_group=Group.NETWORK,
         first_artifact="network_logs.har",
         outlasted_by="more of `on_network_error`",
@@ -172,6 +180,8 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.ELEMENT: FamilyFacts(
         scope=Scope.PAGE,
+        leaves_open=False,
+        awaits=True,
         report_group=Group.ELEMENT,
         first_artifact="screenshot.png",
         outlasted_by="more of `on_element_not_found`",
@@ -181,6 +191,8 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.AMBIGUOUS: FamilyFacts(
         scope=Scope.PAGE,
+        leaves_open=False,
+        awaits=False,
         report_group=Group.ELEMENT,
         first_artifact="screenshot.png",
         outlasted_by="`on_selector_ambiguous`",
@@ -190,6 +202,8 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.ACTION: FamilyFacts(
         scope=Scope.PAGE,
+        leaves_open=False,
+        awaits=True,
         report_group=Group.ACTION,
         first_artifact="screenshot.png",
         outlasted_by="more of `on_action_failed`",
@@ -199,6 +213,8 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.ASSERTION: FamilyFacts(
         scope=Scope.PAGE,
+        leaves_open=False,
+        awaits=False,
         report_group=Group.PRODUCT,
         first_artifact="screenshot.png",
         outlasted_by="`on_assertion_fail`",
@@ -208,6 +224,8 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.PRECONDITION: FamilyFacts(
         scope=Scope.WORLD,
+        leaves_open=False,
+        awaits=False,
         report_group=Group.STATE,
         first_artifact="memory_snapshot.json",
         outlasted_by="`on_precondition_fail`",
@@ -217,6 +235,8 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.INCONSISTENCY: FamilyFacts(
         scope=Scope.WORLD,
+        leaves_open=False,
+        awaits=False,
         report_group=Group.STATE,
         first_artifact="env_snapshot.json",
         outlasted_by="`on_state_inconsistency`",
@@ -226,6 +246,8 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.BROWSER: FamilyFacts(
         scope=Scope.BROWSER,
+        leaves_open=True,
+        awaits=False,
         report_group=Group.BROWSER,
         first_artifact="console_logs.txt",
         outlasted_by="`on_browser_crash` and checkpoints",
@@ -235,6 +257,8 @@ FAMILIES: dict[Family, FamilyFacts] = {
     ),
     Family.NONE: FamilyFacts(
         scope=Scope.TASK,
+        leaves_open=False,
+        awaits=False,
         report_group=Group.REST,
         first_artifact="",
         outlasted_by="",
