@@ -83,7 +83,7 @@ def _broken() -> Iterator[tuple[str, Case]]:
     """The order is placed, and its answer is none, or none that says so."""
     rules = {"error_recovery": {"on_network_error": {"strategy": "retry", "max_retries": 3, "retry_delay_ms": 1}}}
     unsure = ("failed", UNKNOWN, "so it was not repeated")
-    for leads in ("/loop", "/broken", "/slow?seconds=8"):
+    for leads in ("/loop", "/broken", f"/slow?seconds={round(4 * stretched(2))}"):
         for name, step in (("plain", {}), ("declared", {"effect": "write"})):
             click = {"act": "click", "selector": "#post", "timeout": round(stretched(2), 1), **step}
             loops = ("failed", "NET_TOO_MANY_REDIRECTS", "whether it took effect is not known")

@@ -271,7 +271,7 @@ def failed(run: RunRecord) -> list[Execution]:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CauseGroup:
     """Failures of one cause."""
 
     title: str
@@ -280,18 +280,18 @@ class Group:
     """Whether it says something about its tasks: not all of them were cut off from outside."""
 
 
-def grouped(run: RunRecord) -> list[Group]:
+def grouped(run: RunRecord) -> list[CauseGroup]:
     """As `harness triage` groups them: there is one answer to what is behind a failure."""
     found = {each.nodeid: each for each in failed(run)}
     made = [
-        Group(cause.title, tuple(found[task.nodeid] for task in cause.tasks), cause.judged)
+        CauseGroup(cause.title, tuple(found[task.nodeid] for task in cause.tasks), cause.judged)
         for cause in behind(troubles(run))
     ]
     return sorted(made, key=lambda group: not group.judged)
 
 
 def causes(
-    run: RunRecord, groups: Sequence[Group], points: Mapping[str, Sequence[TaskPoint]], look: Look
+    run: RunRecord, groups: Sequence[CauseGroup], points: Mapping[str, Sequence[TaskPoint]], look: Look
 ) -> Iterator[CauseView]:
     """In the order of `groups`. `look` reads what a failed task left."""
     earliest = min((_moment(group, run) for group in groups if group.judged), default=None)
@@ -341,7 +341,7 @@ def _started(execution: Execution, run: RunRecord) -> datetime:
     return execution.began or run.started + timedelta(days=365)
 
 
-def _moment(group: Group, run: RunRecord) -> datetime:
+def _moment(group: CauseGroup, run: RunRecord) -> datetime:
     return min(_ended(each, run) for each in group.executions)
 
 
