@@ -24,9 +24,9 @@ class SqliteChannel:
 
     With `key`, the document is an object: the key column's text -> the row as an object, or with `value` the one column
     of that name. Without `key` it is the list of the table's rows, and without `table` an object of all tables, each a
-    list of rows; these two can be read alone. A text that holds a JSON object, list or string is read as that, and an
-    object or list is written as its JSON. Where the table has the columns `ts`, `source` and `confidence` of a memory
-    entry, new and changed rows fill them in.
+    list of rows; these two can be read alone. A text that holds a JSON object, list or string is read as that (a key is
+    not), and an object or list is written as its JSON. Where the table has the columns `ts`, `source` and `confidence`
+    of a memory entry, new and changed rows fill them in.
     """
 
     def __init__(self, name: str, path: Path, table: str | None, key: str | None, value: str | None, timeout: float):
@@ -91,7 +91,7 @@ class SqliteChannel:
         if self._table is None:
             names = db.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
             return _bounded({name: _rows(db, name) for (name,) in names if not name.startswith("sqlite_")})
-        rows = _rows(db, self._table)
+        rows = _rows(db, self._table, self._key)
         if self._key is None:
             return _bounded(rows)
         self._check_columns(db)
@@ -123,7 +123,8 @@ class SqliteChannel:
         fields = {column: cell for column, cell in extra.items() if column in columns} | cells
         if new:
             fields |= {self._key: name}
-        names, values = [_quoted(str(column)) for column in fields], [_cell(cell) for cell in fields.values()]
+        names = [_quoted(str(column)) for column in fields]
+        values = [cell if column == self._key else _cell(cell) for column, cell in fields.items()]
         if new:
             marks = ", ".join("?" * len(names))
             db.execute(f"INSERT INTO {_quoted(str(self._table))} ({', '.join(names)}) VALUES ({marks})", values)  # noqa: S608
@@ -142,9 +143,11 @@ class SqliteChannel:
         return columns
 
 
-def _rows(db: sqlite3.Connection, table: str) -> list[dict[str, Any]]:
+def _rows(db: sqlite3.Connection, table: str, key: str | None = None) -> list[dict[str, Any]]:
+    """A key is a name: it stays as it is, also where it looks like JSON."""
     rows = db.execute(f"SELECT * FROM {_quoted(table)}").fetchall()  # noqa: S608 - a quoted name
-    return [{column: _plain(row[column]) for column in row.keys()} for row in rows]  # noqa: SIM118 - sqlite3.Row
+    columns = rows[0].keys() if rows else ()
+    return [{name: row[name] if name == key else _plain(row[name]) for name in columns} for row in rows]
 
 
 def _plain(cell: Any) -> Any:
@@ -160,8 +163,9 @@ def _plain(cell: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """The reverse: what SQLite has no type for is written as JSON."""
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list | bool) else value
+    """The reverse: what SQLite has no type for is written as JSON, and so is a text that would be read as JSON."""
+    as_json = isinstance(value, dict | list | bool) or (isinstance(value, str) and _plain(value) != value)
+    return json.dumps(value, ensure_ascii=False) if as_json else value
 
 
 def _quoted(name: str) -> str:

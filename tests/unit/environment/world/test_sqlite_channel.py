@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from harness.environment.channels import Channels
@@ -75,10 +75,13 @@ def test_what_is_written_is_a_row_and_the_others_stay_as_they_are(database: Path
 
 
 @settings(max_examples=20, deadline=None)
+@example(document={'""': 0, '{"a": 1}': [1]})
+@example(document={"a": '""', "b": '{"c": 1}', "d": "[", "e": '"x'})
 @given(
     document=st.dictionaries(
         st.text(min_size=1, max_size=8).filter(lambda key: "\x00" not in key and key.isprintable()),
         st.integers(-5, 5)
+        | st.text('"[]{}a', max_size=4)
         | st.lists(st.integers(0, 3), max_size=3)
         | st.dictionaries(st.text("ab", max_size=2), st.none()),
         max_size=5,
