@@ -101,7 +101,7 @@ class Row:
     cause: str
     hint: str
     max_retries: int = 0
-    """How often `on_network_error` tries again where the task's file does not say (DESIGN 4.4)."""
+    """How often `on_network_error` tries again where the task's file does not say."""
     named_scope: Scope | None = None
     named_artifact: str = ""
 
@@ -150,7 +150,7 @@ class FamilyFacts:
     event_category: str
     """The `category` of its telemetry events; empty: its `error_type` is, or the category of its code."""
     recovery_name: str
-    """The name of its rate in `recovery_success_rate` (specs/003 6.1)."""
+    """The name of its rate in `recovery_success_rate`."""
 
 
 _CHECKPOINT = "checkpoints: [0]   # or the last step that is safe to go back to"

@@ -134,6 +134,6 @@ def test_nobody_counts_while_the_figures_are_looked_at(
         thread.start()
         thread.join()
 
-    monkeypatch.setattr(run.telemetry.tally, "look", look)
+    monkeypatch.setattr(run.telemetry.metrics, "look", look)
     run.telemetry.on(TaskStarted(sample.plan(), sample.START))
     assert free == [False]
