@@ -57,7 +57,7 @@ class ReplayStop:
 
 
 class StoppingAgents(Agents):
-    """Those of the project; whoever plays steps back stops."""
+    """The agents of the project; whoever plays steps back stops."""
 
     def __init__(self, settings: Settings, stop: ReplayStop) -> None:
         super().__init__(settings.agents, settings.root)
@@ -236,7 +236,7 @@ LONGEST = 100
 
 
 def plan_of(kept: ArtifactDirectory, settings: Settings, run_id: str) -> Plan:
-    """Of the task as its file says now. Ends the command when there is none, or when an agent chooses its steps."""
+    """The plan of the task as its file is now. Ends the command if there is none, or if an agent chooses the steps."""
     try:
         task = _task(kept, settings)
         plan = compile_plan(task, settings=settings, run_id=run_id)
@@ -352,12 +352,12 @@ def _hosts(plan: Plan, index: int, settings: Settings) -> Iterator[str]:
             yield host
 
 
-def left_out(plan: Plan) -> Iterator[str]:
+def left_out(plan: Plan, settings: Settings) -> Iterator[str]:
     """What a run does before this task, and a replay does not."""
     if plan.spec.dependencies:
         yield f"not run first: {', '.join(plan.spec.dependencies)}, which it depends on"
     if plan.spec.episode_id:
-        yield f"earlier tasks of episode {plan.spec.episode_id} are not run first: it begins in an empty world"
+        yield f"earlier tasks of episode {plan.spec.episode_id} are not run first: it begins {setting(settings)}"
 
 
 PLACE = Path(".harness", "replay")
@@ -404,7 +404,7 @@ def replay(
 
 
 def _settings(headed: bool) -> Settings:
-    """Those of the project, but that everything is recorded, and kept apart."""
+    """The settings of the project, except that everything is recorded, and kept apart."""
     try:
         settings = settings_at(Path.cwd())
     except SettingsError as error:
@@ -420,7 +420,7 @@ def _announce(plan: Plan, index: int, settings: Settings, yes: bool) -> None:
     """What will happen, on stderr; the end of the command where it may not."""
 
     typer.echo(f"{plan.task_id} {setting(settings)}, up to {place(plan, index)} (of 0-{len(plan.steps) - 1})", err=True)
-    for line in left_out(plan):
+    for line in left_out(plan, settings):
         typer.echo(line, err=True)
     if not (found := writes(plan, index)):
         return

@@ -106,10 +106,13 @@ def test_a_service_that_is_kept_and_not_put_back_is_written_to_only_when_asked(
     assert ("fresh world" in setting(settings)) == (isolation == "world")
 
 
-def test_what_a_run_does_before_it_is_said_to_be_missing(plan: Plan) -> None:
-    first, second = left_out(plan)
+@pytest.mark.parametrize("isolation", ["world", "reset", "none", None])
+def test_what_a_run_does_before_it_is_said_to_be_missing(plan: Plan, isolation: Any) -> None:
+    settings = Settings(isolation=isolation)
+    first, second = left_out(plan, settings)
     assert "T-0" in first
     assert "E-1" in second
+    assert second.endswith(setting(settings))
 
 
 @pytest.mark.parametrize(
