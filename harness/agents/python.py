@@ -50,7 +50,7 @@ def scene(error: BaseException, source: AgentSource) -> str:
 
 
 def _folder_of_module(source: AgentSource) -> Path | None:
-    """Of the package that the module is in; None when it was not imported, or stands among other packages."""
+    """The folder of the package that the module is in; None when it was not imported, or is installed beside others."""
     file = getattr(sys.modules.get(source.module), "__file__", None)
     if file is None:
         return None
@@ -327,7 +327,7 @@ class _AgentJob:
     task: asyncio.Task[Any] | None = None
     """What is async of it, on the thread's loop."""
     context: Context = field(default_factory=copy_context)
-    """Of who waits for it: what the code prints is its task's."""
+    """The context of whoever waits for it: what the code prints belongs to that task."""
     abandoned: bool = False
     over: bool = False
 

@@ -29,7 +29,7 @@ class ScriptedAgent:
 
 
 GROUP = "harness.agents"
-"""Of entry points: a package that has an agent for everybody names it there."""
+"""The group of entry points where a package names an agent that it has for everybody."""
 
 _LEFT_ALONE = (
     "The agent failed several times in a row and is not asked for a while: `context.last_error` says how it failed"

@@ -53,9 +53,9 @@ class PageCheckpoint:
     unsaved: tuple[str, ...] = ()
     """What the browser could not give, a line each."""
     answer: DialogAnswer | None = None
-    """Of the next dialog, when a step has prepared it."""
+    """The answer to the next dialog, when a step has prepared one."""
     addresses: tuple[str, ...] = ()
-    """Of the pages and of their documents."""
+    """The addresses of the pages and of their documents."""
 
     @property
     def url(self) -> str:

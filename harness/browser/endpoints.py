@@ -269,7 +269,7 @@ class Candidate:
     """What is known of an endpoint before it is asked."""
 
     sessions: int = 0
-    """Of this process, that live there now."""
+    """How many sessions of this process live there now."""
     failed: bool = False
     """The last connection failed."""
     far: bool = False
@@ -458,7 +458,7 @@ class Endpoints:
 
     @classmethod
     def of(cls, settings: Settings, breaker: Callable[[str], Breaker], environ: Mapping[str, str]) -> Endpoints | None:
-        """Those of a run; None where its browsers are started here."""
+        """The endpoints of a run; None where its browsers are started here."""
         urls = settings.browser_endpoint
         return cls(urls, settings.browser, breaker, first_turn(environ)) if urls else None
 

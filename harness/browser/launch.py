@@ -168,7 +168,7 @@ class Browsers:
 
     @cached_property
     def _key(self) -> ThrowAwayKey:
-        """Of all https that the browsers see from their hosts."""
+        """The key of all https that the browsers see from their hosts."""
         return ThrowAwayKey.new()
 
     @property

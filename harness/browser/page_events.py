@@ -110,12 +110,12 @@ class RequestRecord:
     started: datetime
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    """Of the answer; names in lower case."""
+    """The headers of the answer; names in lower case."""
     error: str | None = None
     loading: dict[object, str] = field(default_factory=dict, compare=False, repr=False)
-    """Of a document: URLs that its page asked for and does not have yet, itself among them; by request."""
+    """The URLs that a document's page asked for and does not have yet, itself among them; by request."""
     parsed: bool = False
-    """Of a document: whether its page is there (DOMContentLoaded), though parts of it may still be missing."""
+    """Whether a document's page is there (DOMContentLoaded), though parts of it may still be missing."""
 
     @property
     def answered(self) -> bool:

@@ -115,7 +115,7 @@ class Chromium:
     """Hosts of the project that this browser cannot reach, because it runs elsewhere."""
     sessions: int = field(default=0)
     pace: Pace = field(default_factory=lambda: Pace(SystemClock()))
-    """Of the events of all its pages."""
+    """How fast the events of all its pages come."""
     ended_by: str | None = None
     """World of the task for whose sake it was killed or stopped; None: it ended by itself, or lives."""
     lost_many: bool = False
@@ -138,7 +138,7 @@ class Chromium:
 
     @property
     def pid(self) -> int | None:
-        """Of the browser's process, where that is one of this machine."""
+        """The id of the browser's process, where that runs on this machine."""
         return self.process.pid
 
     def lost(self) -> None:

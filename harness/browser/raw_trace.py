@@ -72,7 +72,7 @@ class RawTrace:
 
 
 _lately: deque[RawTrace] = deque(maxlen=8)
-"""Those that were discarded last."""
+"""The traces that were discarded last."""
 
 
 def _delete(raw: RawTrace) -> None:

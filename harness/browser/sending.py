@@ -150,7 +150,7 @@ class _Kind:
 
 
 class Sending:
-    """Of one context. `begin` says that an attempt begins, `sent` that a request leaves, `take` what is known."""
+    """What leaves one context. `begin` starts an attempt, `sent` notes a request; `take` gives what is known."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now

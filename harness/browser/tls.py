@@ -301,7 +301,7 @@ class TlsFront:
 
     @cached_property
     def _unknown(self) -> ssl.SSLContext:
-        """Of a key that nobody was told to accept."""
+        """The context of a certificate whose key nobody was told to accept."""
         return ThrowAwayKey.new().context(self.hosts, self._temp)
 
     def naming(self, report: Report) -> Report:

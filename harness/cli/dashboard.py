@@ -54,7 +54,7 @@ def dashboard(
 
 
 def _view(name: str, target: Path) -> tuple[Dashboard, Path]:
-    """Of the run of that name, and the project's folder."""
+    """The view of the run of that name, and the project's folder."""
     from harness.reporting.dashboard.build import dashboard as view_of
     from harness.reporting.dashboard.evidence import Shelf
     from harness.reporting.history.file import HistoryError

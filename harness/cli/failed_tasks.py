@@ -57,7 +57,7 @@ def _passed_before(root: Path, run: RunRecord) -> frozenset[str]:
 
 
 def of_directories(root: Path) -> FailedTasks:
-    """Of the last run that left something: a run is named by its time. What cannot be read is named."""
+    """The failures of the last run that left something: a run is named by its time. What cannot be read is named."""
     read = [_read(folder) for folder in latest(root)]
     found = [each for each in read if isinstance(each, ArtifactDirectory)]
     notes = [each for each in read if isinstance(each, str)]
@@ -129,6 +129,6 @@ def _trouble(kept: ArtifactDirectory) -> Trouble:
 
 
 def _sites(report: ErrorReport, kept: ArtifactDirectory) -> Iterator[str]:
-    """Of the page at the failure; where there was none, of the last address that a step opened."""
+    """The address of the page at the failure; where there was none, the last one that a step opened."""
     opened = (line.get("url") for line in reversed(kept.steps))
     return filter(None, map(site_of, (report.context.url, *opened)))

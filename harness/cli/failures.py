@@ -37,7 +37,7 @@ def artifacts_root() -> Path:
 
 
 def folders_of(root: Path, run: str | None) -> list[Path]:
-    """Those of an earlier run, else the latest; a run that is not there ends the command."""
+    """The directories of an earlier run, else the latest; a run that is not there ends the command."""
     if run is None:
         return latest(root)
     runs = earlier(root)
@@ -205,7 +205,7 @@ def named(folders: Iterable[Path], name: str) -> list[Path]:
 
 
 def cases_of(folders: Iterable[Path], name: str) -> list[Path]:
-    """Those of the cases of a task (`name[...]`)."""
+    """The directories of the cases of a task (`name[...]`)."""
     return [folder for folder in folders if "[" in (found := task_id(folder)) and found.partition("[")[0] == name]
 
 

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """Of the folders that were named."""
+    """What can be read of the folders that were named."""
 
     shards: list[ShardRun]
-    """Those that can be merged, each run once."""
+    """The runs that can be merged, each once."""
     problems: list[str]
     """What is wrong with the others."""
     twice: list[str]
-    """Those whose run is there already."""
+    """The names of folders whose run is there already."""
 
 
 def merge(
@@ -109,7 +109,7 @@ def _tell(before: str, lines: list[str]) -> None:
 
 
 def _counts(run: RunRecord) -> dict[str, int]:
-    """Of the tasks. Those that were cut off from outside have not failed."""
+    """How many of the tasks failed. Those that were cut off from outside have not."""
     from harness.reporting.history.record import Counted
 
     found = Counter(each.counted_as for each in run.last)

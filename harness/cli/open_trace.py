@@ -99,7 +99,7 @@ def _of_passed(task: str, root: Path) -> Path | None:
 
 
 def _last_records() -> Sequence[TaskRecord]:
-    """Those of the last run; none where it left no record."""
+    """The records of the last run's tasks; none where it left no record."""
     try:
         found = load_last_run(settings_at(Path.cwd()).root / LAST_RUN)
     except ValueError:

@@ -19,7 +19,7 @@ _PATH_OPTIONS = frozenset({
     "--junit-xml", "--junitxml", "--log-file", "--output", "--rootdir", "--summary", "--task-artifacts",
     "--task-browser-executable", "--task-faults", "--task-summary",
 })  # fmt: skip
-"""Of pytest and its plugins."""
+"""The options of pytest and its plugins that take a path."""
 PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 """How typer is told to leave the arguments alone."""
 

@@ -33,7 +33,7 @@ class Chosen:
     settings: Mapping[str, ServiceSettings]
     root: Path
     forgotten: Mapping[str, Held] = field(default_factory=dict)
-    """Those that are kept though the settings do not know them any more."""
+    """The services that are kept though the settings do not know them any more."""
 
     @property
     def logs(self) -> Path:
@@ -249,7 +249,7 @@ def _persist(chosen: Chosen) -> None:
 
 
 def _problem_elsewhere(chosen: Chosen, kept: PersistedServices) -> str:
-    """Of one that another command has begun to keep: it may be starting now."""
+    """What is wrong with a service that another command has begun to keep: it may be starting now."""
     try:
         asyncio.run(kept.up(AWAITED * chosen.settings[kept.name].ready_timeout))
     except ValueError as error:

@@ -74,7 +74,7 @@ def _found(settings: Settings, run: str, artifacts: Path | None) -> FailedTasks:
 
 
 def _at_work(found: FailedTasks, settings: Settings) -> FailedTasks:
-    """Of a run whose process is alive that is said, in place of how it ended. Raises HistoryError."""
+    """The same; where the run's process is alive, that is said in place of how it ended. Raises HistoryError."""
     from harness.reporting.history.reading import load_run
     from harness.reporting.history.record import still_running
 

@@ -194,7 +194,7 @@ async def settled(run: Run, progress: StepState) -> tuple[StepRecord, StepTransi
 
 
 async def done_before(run: Run, progress: StepState, earlier: StepRecord) -> tuple[StepRecord, StepTransition] | None:
-    """Of a write that was done before a rewind: its record when it stands, None when it is to be done again."""
+    """The record of a write that was done before a rewind, when it stands; None when it is to be done again."""
     done = await is_done(run, progress.declared, unseen=True)
     if done is None:
         why = doubt(progress.declared)

@@ -55,7 +55,7 @@ def owned(logs: Path) -> Iterator[str]:
 
 
 def owner_files_of_runs(logs: Path, name: str) -> list[Path]:
-    """Those of a service that runs have started, and that may have ended since."""
+    """The owner files of a service that runs have started, and that may have ended since."""
     return [file for folder in _folders(logs) if (file := owner_file(folder, name)).is_file()]
 
 
@@ -111,7 +111,7 @@ def _prefix(pid: int) -> str:
 
 
 class ServiceState(StrEnum):
-    """Of one service, as this process sees it."""
+    """The state of one service, as this process sees it."""
 
     DOWN = "down"
     """It does not run, and nobody is starting it."""

@@ -126,7 +126,7 @@ LOOK = 0.01
 
 
 def members(group: int) -> Sequence[psutil.Process]:
-    """Those of the group that exist now, its leader too.
+    """The processes of the group that exist now, its leader too.
 
     Asked of all processes: one whose parent has ended is no child of the leader, and is of its group all the same.
     """

@@ -105,7 +105,7 @@ LOCKED = 60.0
 
 
 class StartAttempt:
-    """Of one start of one service."""
+    """What one start of one service has to know."""
 
     def __init__(self, owner: Callable[[], Held | None], lock: Path, diagnosis: Diagnosis, clock: Clock) -> None:
         """`owner` answers which other process keeps it, on ports that can be used."""
@@ -154,7 +154,7 @@ class StartAttempt:
 
 @asynccontextmanager
 async def alone(file: Path, clock: Clock) -> AsyncIterator[None]:
-    """Of all processes. Of one that dies, the kernel lets go. Raises OSError."""
+    """The lock that all processes share. The kernel releases it when its owner dies. Raises OSError."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a", encoding="utf-8") as lock:
         if not await poll_until(clock, lambda: _locked(lock), POLL, LOCKED):

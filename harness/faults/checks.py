@@ -37,13 +37,13 @@ class Project:
 
 
 def misplaced(task: Loaded, project: Project) -> Iterator[Problem]:
-    """Of a task's own faults. One that is there to show this very failure is left alone."""
+    """What is wrong with a task's own faults. One that is there to show this very failure is left alone."""
     if task.spec.expect is None or task.spec.expect.code != "INVALID_INPUT":
         yield from _of(task.spec.faults, scopes(task.spec), project, task.origin)
 
 
 def misplaced_in_plan(loaded: LoadedFaultPlan, project: Project) -> Iterator[Problem]:
-    """Of the faults of a plan; those that refer to values of the task are left alone."""
+    """What is wrong with the faults of a plan; those that refer to values of the task are left alone."""
     yield from _of([planned.fault for planned in loaded.plan.faults], [OPEN], project, loaded.origin)
 
 

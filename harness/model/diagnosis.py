@@ -26,7 +26,7 @@ SLACK = 0.01
 
 @dataclass(frozen=True, slots=True)
 class FaultEffect:
-    """Of one fault of one task that has ended."""
+    """What one fault led to, in one task that has ended."""
 
     struck: bool
     code: str | None = None

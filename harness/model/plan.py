@@ -58,9 +58,9 @@ class Plan:
     scoring: tuple[ScoringCheckpoint, ...] = ()
     """References filled in."""
     relaxed: tuple[Criterion, ...] = ()
-    """Of `fallback_plan`; empty unless it is enabled."""
+    """The relaxed criteria of `fallback_plan`; empty unless it is enabled."""
     alternative: Plan | None = None
-    """Of `fallback_plan`: what to run in the same world when this task failed."""
+    """What `fallback_plan` runs in the same world when this task failed."""
     repairs: tuple[ReadyRepair, ...] = ()
     fresh: bool = True
     """Whether the world is emptied first; False for a task that runs in the middle of another one."""

@@ -36,7 +36,7 @@ class Injection:
     met: Callable[[], None]
     """To be called each time that it has an effect: a page is changed, a request is broken, a process is killed."""
     takes: Callable[[tuple[str, ...]], bool]
-    """Of a request fault: whether the request that goes by these URLs is struck; counts it, and calls `met`."""
+    """Whether a request fault strikes the request that goes by these URLs; counts it, and calls `met`."""
 
 
 class FaultTarget(Protocol):
@@ -128,7 +128,7 @@ class Saved(Protocol):
 
     @property
     def addresses(self) -> tuple[str, ...]:
-        """Of all its pages, and of the documents in them: what going back to it asks for again."""
+        """The addresses of all its pages, and of the documents in them: what going back to it asks for again."""
         ...
 
 

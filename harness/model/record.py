@@ -213,7 +213,7 @@ class MetFault:
     steps: tuple[int, ...] = ()
     """The step under way at each of `strikes`."""
     why: str = ""
-    """Of one that never struck: what was missing."""
+    """What was missing where it never struck."""
 
     def describe(self) -> str:
         """One line for people: its id, what it is, where it is declared, and what became of it."""

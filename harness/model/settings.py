@@ -35,7 +35,7 @@ from harness.spec.task import TimeoutProfile
 OPTIONS = ("--task-browser-endpoint", "--browser-endpoint")
 VARIABLE = "HARNESS_BROWSER_ENDPOINT"
 _PARTS = re.compile(r"(?P<scheme>[^:/?#]+://|)(?P<login>[^/?#]*@|)(?P<host>[^/?#]*)(?P<path>[^?#]*)(?P<query>.*)", re.S)
-"""Of any text, also one that is no URL."""
+"""It matches in any text, also one that is no URL."""
 _PORT = re.compile(r":([0-9]{1,9})$", re.ASCII)
 HIGHEST_PORT = 65535
 _LONG = 12
@@ -502,7 +502,7 @@ class Settings(SettingsTable):
 
     @property
     def writable_channels(self) -> tuple[str, ...]:
-        """Of a database only rows with a key can be written."""
+        """The channels that can be written; of a database only rows with a key can."""
         fixed = {name for name, each in self.channels.items() if each.readonly or (each.sqlite and not each.key)}
         return tuple(name for name in self.channels if name not in fixed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import comb, sqrt
 
 Z = 1.959963984540054
-"""Of the normal distribution, for 95 %."""
+"""The quantile of the normal distribution for 95 %."""
 
 
 def wilson(passed: int, trials: int) -> tuple[float, float] | None:

@@ -11,7 +11,7 @@ from harness.recovery import Retry, Substitute, Trust
 from harness.recovery.catalog import Effect, Family
 from harness.recovery.failure import Failure, Passed
 
-"""Of these an element was not there yet; of others it was, and could not be used."""
+"""With these codes an element was not there yet; with others it was there, and could not be used."""
 
 
 def warnings(history: History) -> Iterator[Warning_]:
@@ -58,7 +58,7 @@ def _sent_twice(record: StepRecord) -> Iterator[Warning_]:
 
 
 def _done_again(record: StepRecord) -> Iterator[Warning_]:
-    """Of a write nothing but its `done_when` says that it has no effect: where that is wrong, it is done twice."""
+    """Nothing but its `done_when` says that a write has had no effect: where that is wrong, it is done twice."""
     details = {"done_when": record.step.done_when}
     if record.repeated:
         text = (

@@ -58,7 +58,7 @@ class Executions:
         return found
 
     def interrupted(self, record: TaskRecord) -> Execution:
-        """Of a task that Ctrl-C ended: pytest makes no report of it."""
+        """The record of a task that Ctrl-C ended: pytest makes no report of it."""
         nodeid = self._nodes.get(record.task_id, f"{record.source}::{record.task_id}")
         self._count[nodeid] += 1
         return Execution(
@@ -112,7 +112,7 @@ def _reason(report: Any, record: TaskRecord | None) -> str:
 
 
 def _first_line(report: pytest.TestReport) -> str:
-    """Of what went wrong in a fixture: its error, as pytest shows it at the end."""
+    """The first line of what went wrong in a fixture: its error, as pytest shows it at the end."""
     crash = getattr(report.longrepr, "reprcrash", None)
     lines = str(getattr(crash, "message", None) or report.longrepr or "").strip().splitlines()
     return f"{report.when}: {lines[0]}" if lines else str(report.when)

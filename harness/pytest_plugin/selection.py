@@ -64,7 +64,7 @@ class WithDependencies:
 
 
 def chosen(collected: Sequence[pytest.Item], left: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Of what was collected: what is left of it, and all that this depends on."""
+    """What is left of what was collected, and all that this depends on."""
     tasks = {item.loaded.spec.task_id: item for item in task_items(collected)}
     own = set(left)
     graph = dependencies([item.loaded for item in tasks.values()])

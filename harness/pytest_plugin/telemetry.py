@@ -135,7 +135,7 @@ def check_extras(settings: Settings) -> None:
 
 
 class RunTelemetry:
-    """Of one pytest process: the only one, a worker of xdist, or the controller, which reads what its workers wrote."""
+    """The telemetry of one pytest process: the only one, an xdist worker, or the controller, which reads theirs."""
 
     def __init__(self, config: pytest.Config, state: SessionState) -> None:
         self._config = config
@@ -289,7 +289,7 @@ class RunTelemetry:
         return [*lines, *(f"telemetry: {sink}: {problem}" for sink, problem in problems.items())]
 
     def _executions(self) -> list[list[TaskRecord]]:
-        """Of each task all executions, the last one last."""
+        """All executions of each task, the last one last."""
         return [[TaskRecord.model_validate(each) for each in found] for found in self._records.values()]
 
     def _write(self, records: Sequence[TaskRecord]) -> None:

@@ -44,7 +44,7 @@ from harness.reporting.whole_trace import TRACE, write_whole_trace
 
 KEPT = ".kept"
 FULL_TRACE = "trace_full.zip"
-"""Of a task that was run a second time for it (`--task-retrace`)."""
+"""The trace of a task that was run a second time for it (`--task-retrace`)."""
 
 
 class DirectoryArchive:

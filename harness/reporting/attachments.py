@@ -288,7 +288,7 @@ def row(cells: list[tuple[str, object]], kind: str = "") -> str:
 
 
 def size(count: float) -> str:
-    """Of so many bytes, for people."""
+    """A size in bytes, as people read it."""
     if count < 0:
         return ""
     return (

@@ -369,7 +369,7 @@ def reason(failure: Failure) -> str:
 
 
 def also_unmet(failure: Failure) -> list[str]:
-    """Of the other criteria that do not hold: why."""
+    """Why the other criteria do not hold."""
     criteria = list(failure.details.get("unmet_criteria", ()))[1:]
     messages = [text.removeprefix("Assertion failed: ") for text in failure.details.get("also_unmet", ())]
     return [

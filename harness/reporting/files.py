@@ -24,7 +24,7 @@ from harness.reporting.redaction import Redactor
 from harness.spec.names import blanked
 
 KEPT_FOLDERS = ("downloads", "files", "screenshots")
-"""Of a scratch folder: where a session puts what its steps keep."""
+"""The folders of a scratch folder where a session puts what its steps keep."""
 
 _LARGEST = 64 * 1024 * 1024
 """Bytes of a file that a step kept; a larger one is not copied, since it could not be redacted in memory."""

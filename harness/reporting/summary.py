@@ -251,7 +251,7 @@ def _warnings(records: Sequence[TaskRecord]) -> Iterator[str]:
 
 
 def _to_act_on(record: TaskRecord) -> Iterator[Mapping[str, object]]:
-    """Of several faults that were not met, the first stands for all."""
+    """The first of several faults that were not met stands for all."""
     unmet = []
     for warning in record.warnings:
         kind = warning.get("type")

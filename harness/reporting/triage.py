@@ -42,7 +42,7 @@ def first_look(cause: Cause, exists: Callable[[Path], bool] = Path.is_file, comm
 
 
 def _artifact(cause: Cause, code: str, exists: Callable[[Path], bool]) -> str:
-    """Of the first task that has it, as people write it."""
+    """The artifact of the first task that has it, as people write it."""
     places = (Path(each.artifacts, name) for each in _alike(cause, code) if each.artifacts and (name := _name(each)))
     return next((printable(shown_path(place)) for place in places if exists(place)), "")
 
@@ -155,7 +155,7 @@ def _without_a_failure(record: TaskRecord) -> str:
 
 
 def _sites(record: TaskRecord) -> Iterator[str]:
-    """Of a record that does not name its site: the addresses in its message, then where its steps went, last first."""
+    """The sites of a record that names none: the addresses in its message, then where its steps went, last first."""
     told = (record.message, *(line.target for line in reversed(record.steps)))
     return filter(None, (site_of(address) for text in told for address in _WHOLE_ADDRESS.findall(text)))
 

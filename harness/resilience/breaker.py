@@ -83,7 +83,7 @@ class CircuitSnapshot:
     """Until when the probe that is out keeps its place; None: none is out."""
     generation: int
     reason: str
-    """Of the last transition."""
+    """Why the last transition came about."""
     saved_at: float
 
 

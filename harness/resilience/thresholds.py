@@ -35,7 +35,7 @@ class Threshold:
     window: float = 60.0
     """Seconds that are looked back."""
     least: int = 0
-    """Of a share: with fewer attempts in the window than this, it is 0."""
+    """A share is 0 with fewer attempts in the window than this."""
 
     def level(self, value: float) -> Level:
         return "critical" if value > self.critical else "warning" if value > self.warning else "ok"
@@ -133,7 +133,7 @@ class Thresholds:
 
     @property
     def worst(self) -> tuple[Reading, ...]:
-        """Of each metric the most alarming reading so far, in the order of the table."""
+        """The most alarming reading of each metric so far, in the order of the table."""
         return tuple(self._worst.get(row.metric, self._reading(row)) for row in self._table)
 
     def attempted(self, number: int, failed: int) -> None:

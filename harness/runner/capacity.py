@@ -62,7 +62,7 @@ class _Group:
 
 
 def _groups(membership: str) -> Iterator[_Group]:
-    """Of each line the group, and those above it.
+    """The group that each line names, and those above it.
 
     Inside of a container the path may be that of the host, of which only the root can be seen: it is among them.
     """

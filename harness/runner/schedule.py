@@ -23,7 +23,7 @@ class Job:
     alone: bool = False
     """Nothing else runs while it does: it strikes what tasks share."""
     episode: str = ""
-    """Of which it is a part: all of an episode runs in one slot."""
+    """The episode that it is a part of: all of an episode runs in one slot."""
     ahead: bool = True
     """Whether it may begin before its turn has come; else only when it is called."""
 

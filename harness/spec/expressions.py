@@ -84,7 +84,7 @@ def _of_list(declared: Sequence[Mapping[str, Any]], origin: Origin) -> Iterator[
 
 
 def _meant(row: Mapping[str, Any], names: Mapping[str, None], declared: Sequence[Mapping[str, Any]]) -> str:
-    """Of a case that has a misspelt name, and so lacks the right one."""
+    """What to say of a case that has a misspelt name, and so lacks the right one."""
     missing = [name for name in names if name not in row]
     own = [name for name in row if name != "id" and sum(name in other for other in declared) == 1]
     return next((f"`{name}`: {hint}" for name in own if (hint := did_you_mean(name, missing))), "")
@@ -246,7 +246,7 @@ def _of_cases(spec: TaskSpec) -> Iterator[tuple[Way, str]]:
 
 
 def _texts(path: Way, around: Any) -> Iterator[tuple[Way, str]]:
-    """Of the texts in a mapping or a list, those with a reference: few have one, and every task is looked through."""
+    """The texts in a mapping or a list that have a reference: few have one, and every task is looked through."""
     for key, item in around.items() if isinstance(around, dict) else enumerate(around):
         if isinstance(item, str):
             if "${" in item:

@@ -66,7 +66,7 @@ def css_flaw(selector: str) -> SelectorFlaw | None:
 
 
 def _problem(piece: re.Match[str], opened: list[tuple[str, int]]) -> str:
-    """Of one piece; empty when it may stand there. `opened` are the brackets that are still open."""
+    """What is wrong with one piece; empty when it may stand there. `opened` are the brackets that are still open."""
     word, name, inside = piece[0], piece.lastgroup or "", opened[-1][0] if opened else ""
     if name == "open":
         opened.append((word, piece.start()))

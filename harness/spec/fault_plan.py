@@ -218,7 +218,7 @@ class LoadedFaultPlan:
 
 
 def find_fault_plans(paths: Iterable[Path]) -> list[Path]:
-    """Those named, and all below the folders named; sorted within a folder."""
+    """The files named, and all below the folders named; sorted within a folder."""
     found: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():

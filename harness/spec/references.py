@@ -157,7 +157,7 @@ NAMESPACES = ("inputs.", "persona.", "param.", "memory.", "env:")
 
 
 NOT_SET = "set it where the command runs; what a conftest.py sets is known to pytest alone"
-"""Of a `${env:NAME}`: `harness verify`, `replay` and `chaos` run tasks, too, and read no conftest.py."""
+"""Said of a `${env:NAME}` that is not set: `harness verify`, `replay` and `chaos` read no conftest.py."""
 
 
 class BadReferenceError(ValueError):

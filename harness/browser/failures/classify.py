@@ -51,7 +51,7 @@ _DISABLED = r"is not enabled|is not editable"
 
 
 def element_failure(scene: FailureContext, facts: Facts | None, log: CallLog) -> Failure:
-    """Of an act that ended with its time. `facts`: None when the page did not tell them."""
+    """Why an act ended with its time. `facts`: None when the page did not tell them."""
     details: dict[str, Any] = {"url": scene.page.url, "call_log": log.tail}
     if log.dragging and log.covering:
         return _no_place(scene, log.covering, details)

@@ -37,14 +37,14 @@ def dead(text: str, scene: FailureContext) -> Failure | None:
 
 
 def _effect(scene: FailureContext, log: CallLog) -> Effect:
-    """Of an act whose end nobody saw: none when its call log says that it was not begun."""
+    """The effect of an act whose end nobody saw: none when its call log says that it was not begun."""
     if not scene.acts or log.untouched:
         return Effect.NONE
     return Effect.DONE if log.effect is Effect.DONE else Effect.POSSIBLE
 
 
 def performed(scene: FailureContext, log: CallLog) -> Effect:
-    """Of an act on a page that hangs: a form may be submitted by a script, of which the log says nothing."""
+    """The effect of an act on a page that hangs: a script may submit a form, of which the log says nothing."""
     return Effect.POSSIBLE if scene.submits and log.found and not log.untouched else log.effect
 
 

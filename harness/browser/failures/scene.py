@@ -170,7 +170,7 @@ class Facts:
     visible: bool = True
     visible_count: int = 0
     text: str = ""
-    """Of the first match that is visible, else of the first."""
+    """The text of the first match that is visible, else of the first."""
     disabled: bool = False
     covered_by: str | None = None
     without_text: str = ""

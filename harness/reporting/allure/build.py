@@ -181,7 +181,7 @@ class Wanted:
     single_file: bool = False
     all_runs: bool = False
     major: Major | None = None
-    """Of Allure; None: 3 where it can be had."""
+    """The version of Allure; None: 3 where it can be had."""
 
 
 @dataclass(frozen=True, slots=True)

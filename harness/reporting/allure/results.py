@@ -280,7 +280,7 @@ def _cleaned(document: Json, file: str, attached: frozenset[str], strays: list[s
 
 
 def attachments_of(part: Json) -> Iterator[Json]:
-    """Of a result, a container or a step, and of the steps below it."""
+    """The attachments of a result, a container or a step, and of the steps below it."""
     yield from part.get("attachments") or ()
     for key in _BELOW:
         for step in part.get(key) or ():

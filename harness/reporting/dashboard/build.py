@@ -38,7 +38,7 @@ _WORDS = {
 
 
 def records(run: RunRecord) -> list[TaskRecord]:
-    """Of the executions that count."""
+    """The records of the executions that count."""
     return [each.record for each in run.last if each.record is not None]
 
 

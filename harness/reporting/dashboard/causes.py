@@ -66,7 +66,7 @@ def _quoted(text: str) -> str:
 
 
 def flaky(run: RunRecord, points: Mapping[str, Sequence[TaskPoint]]) -> list[FlakyView]:
-    """Of the tasks of this run those that the history calls flaky (`flaky_tasks`), as of this run; the worst first."""
+    """The tasks of this run that the history calls flaky (`flaky_tasks`), as of this run; the worst first."""
     executions: dict[str, list[Execution]] = {}
     for execution in run.executions:
         executions.setdefault(execution.nodeid, []).append(execution)

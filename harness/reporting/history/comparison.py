@@ -14,7 +14,7 @@ from harness.reporting.history.record import Execution, RunRecord, TaskPoint
 # What is usual for the duration of a task, by the runs before.
 
 FEWEST = 5
-"""Of fewer runs nothing is said."""
+"""With fewer runs nothing is said."""
 _SPREAD = 3.0
 """So many standard deviations from the median are still usual."""
 _TO_DEVIATION = 1.4826
@@ -86,7 +86,7 @@ class Flaky(BaseModel):
 
 
 def rate_of(points: Sequence[TaskPoint]) -> ExecutionRate | None:
-    """Of all executions in these runs; None without any. Skipped ones, and those cut off from outside, say nothing."""
+    """The share of all executions in these runs; None without any. Those skipped or cut off do not count."""
     judged = [point for point in points if point.judged]
     executions = sum(point.executions for point in judged)
     failed = executions - sum(point.outcome == "passed" for point in judged)
@@ -222,12 +222,12 @@ def _judged(each: Execution | TaskPoint | None) -> str:
 
 
 def _unheard(each: TaskChange, then: Mapping[str, Execution], before: Points) -> bool:
-    """Of a task that was skipped: no run had it before."""
+    """Whether a task was skipped that no run had before."""
     return each.outcome == "skipped" and each.nodeid not in then and each.nodeid not in before
 
 
 def _verdict(each: Execution, then: Mapping[str, Execution], before: Points) -> TaskChange:
-    """Of a task that was left out in the old run, its last outcome before that one."""
+    """How a task ended, and had ended before: if the old run left it out, its last outcome before that one counts."""
     earlier = (_judged(point) for point in reversed(before.get(each.nodeid, ())))
     known = _judged(then.get(each.nodeid)) or next(filter(None, earlier), "new")
     code, message = (each.record.code, each.record.message) if each.record else (None, "")

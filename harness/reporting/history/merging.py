@@ -31,7 +31,7 @@ MARK = Path(".harness/merged.json")
 _OWN = {MARK.parent.name, ERRORS, ALLURE}
 """What goes when the folder is made anew; all else there stays, pyproject.toml too: it may have been changed."""
 _WRITTEN_ANEW = {"environment.properties", "categories.json", "executor.json", "allurerc.mjs"}
-"""Of Allure's results: they are of one run, and the last one is a program."""
+"""Files of Allure's results that are made anew: they are of one run, and the last one is a program."""
 _PROJECT = "# Written by `harness merge`: so that commands take this folder for a project.\n[tool.harness]\n"
 
 

@@ -180,7 +180,7 @@ def still_running(tasks: int) -> str:
 
 
 Outcome = Literal["passed", "failed", "skipped", "rerun"]
-"""Of one execution of a task, as pytest counts it: a declared failure that showed itself has passed."""
+"""The outcome of one execution of a task, as pytest counts it: a declared failure that showed itself has passed."""
 Ending = Literal["finished", "interrupted", "unfinished"]
 """`unfinished`: the process of the run died, or it still goes on."""
 Counted = Literal["passed", "failed", "not judged", "skipped"]
@@ -321,13 +321,13 @@ class TaskPoint(BaseModel):
     run: str
     started: datetime
     outcome: Outcome
-    """Of the last execution; a rerun that did not come about any more has failed."""
+    """The last execution's; a rerun that did not come about any more has failed."""
     executions: int = 1
     seconds: float = 0
     healed: bool = False
     retries: int = 0
     code: str | None = None
-    """Of a failed task."""
+    """The code of a failed task."""
 
     @property
     def judged(self) -> bool:

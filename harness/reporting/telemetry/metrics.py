@@ -65,7 +65,7 @@ class MetricsSink:
 
     @property
     def readings(self) -> tuple[Reading, ...]:
-        """Of each metric the most alarming one of the run."""
+        """The most alarming reading of each metric in the run."""
         return self._thresholds.worst
 
     def as_json(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class MetricsSink:
 
 
 def _of_a_task(done: TaskDone) -> ResilienceMetrics:
-    """Of a task that was left out nothing counts but its attempts: no report shows more of it."""
+    """A task that was left out counts with its attempts alone: no report shows more of it."""
     if done.final_state == "skipped":
         return ResilienceMetrics(total_attempts=done.attempts)
     return ResilienceMetrics(
@@ -201,7 +201,7 @@ class Meter:
             self._counted["total_attempts"] += 1
 
     def _settle(self, call: tuple[str, str], *, worked: bool) -> None:
-        """Of the retries of a call the last one may have worked; those before it failed."""
+        """The last retry of a call may have worked; those before it failed."""
         retries = self._open.pop(call, 0)
         self._counted["successful_retries"] += worked and retries > 0
         self._counted["failed_retries"] += retries - (worked and retries > 0)

@@ -36,7 +36,7 @@ class StepDone:
     passed: bool
     attempts: int
     seconds: float
-    """Of all attempts, without the waits between them."""
+    """The time of all attempts, without the waits between them."""
     error: str = ""
     """What the last attempt failed with."""
 
@@ -56,7 +56,7 @@ class TaskDone:
     failures: int
     """Attempts that failed."""
     code: str = ""
-    """Of the failure, when there is one."""
+    """The failure's code, when there is one."""
     severity: str = ""
     source: str = ""
     """As of the failure of a step."""
@@ -84,7 +84,7 @@ class Record:
     event: TelemetryEvent
     run: str
     worker: str = ""
-    """Of pytest-xdist."""
+    """The worker of pytest-xdist."""
     task_id: str = ""
     """Empty for what belongs to no task: a site that died, what began in a task that has ended."""
     step: int | None = None

@@ -180,7 +180,7 @@ def _attempted(course: _Course, plan: Plan, index: int, attempt: Attempt) -> Tol
 
 
 def _recovered(course: _Course, index: int, last: Attempt) -> Told:
-    """Of a step that had failed; `last` is its attempt that passed, or after which its effect was found."""
+    """What is told of a step that had failed; `last` is its attempt that passed, or that left its effect behind."""
     if trouble := course.troubles.pop(course.key(index), None):
         end = last.t + last.seconds
         after = max(0.0, end - (end if trouble.since is None else trouble.since))

@@ -78,7 +78,7 @@ class Attack:
     preludes: tuple[Plan, ...]
     """What has to run before it, without the fault."""
     name: str = ""
-    """Of the fault; empty: a clean run."""
+    """The name of the fault; empty: a clean run."""
     fault: Fault | None = None
 
     @property

@@ -276,7 +276,7 @@ class RecordedPage:
     texts: Sequence[str]
     """The texts of the page, in order."""
     spans: Sequence[tuple[int, int]]
-    """Of each element: which of the texts are below it."""
+    """For each element, which of the texts are below it."""
     trees: tuple[Tree, Tree] = field(repr=False)
     """For CSS and for XPath."""
 

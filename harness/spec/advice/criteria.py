@@ -29,7 +29,7 @@ _PAIR = re.compile(r"\[[^][()]*\]|\([^][()]*\)")
 
 
 def syntax_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Of what steps look for, and of fallbacks."""
+    """Warnings about the selectors that steps look for, and about fallbacks."""
     if declares_failure(spec):
         return
     for path, selector in _selectors(spec):

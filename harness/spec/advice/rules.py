@@ -20,7 +20,7 @@ from harness.spec.task import TaskSpec
 
 
 def checkpoint_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Of a task whose steps an agent chooses, their number is not known."""
+    """Warnings about checkpoints. Where an agent chooses the steps, their number is not known."""
     timeout, crash = spec.error_recovery.on_timeout.strategy, spec.error_recovery.on_browser_crash.strategy
     for number, index in enumerate(spec.checkpoints):
         path: Way = ("checkpoints", number)
@@ -73,7 +73,7 @@ METRICS = ("SR", "LH-F1", "cost_efficiency")
 
 
 def idle_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Of idle `repairs` and of settings of another strategy the loader tells."""
+    """The loader tells of idle `repairs`, and of settings that belong to another strategy."""
     yield from _precondition_rule(spec, origin)
     yield from _bindings(spec, origin)
     yield from _fallback_plan(spec, origin)
@@ -185,7 +185,7 @@ def memory_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
 
 
 def promise_advice(spec: TaskSpec, origin: Origin) -> Iterator[Problem]:
-    """Of a task whose steps an agent chooses, nothing can be said."""
+    """Nothing can be said of a task whose steps an agent chooses."""
     if not spec.steps:
         return
     repaired = {key for repair in spec.repairs for key in repair.memory}
