@@ -1,1 +1,1 @@
-"""What the harness costs against its rivals, measured in turns on the same work: `python -m benchmarks`."""
+"""Measures the cost of the harness against its rivals, in turns on the same work: `python -m benchmarks`."""

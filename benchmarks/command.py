@@ -18,18 +18,18 @@ from benchmarks.table import Row, lines
 
 RESULTS = Path(__file__).parent / "results"
 PARTS: dict[str, Callable[[Ground, argparse.Namespace], list[Row]]] = {
-    "steps": lambda ground, chosen: steps.measured(ground, chosen.rounds, chosen.sizes),
-    "throughput": lambda ground, chosen: throughput.measured(
+    "steps": lambda ground, chosen: steps.measure(ground, chosen.rounds, chosen.sizes),
+    "throughput": lambda ground, chosen: throughput.measure(
         ground, chosen.runs, throughput.Size(chosen.tasks, chosen.steps, chosen.failing), chosen.at_once
     ),
-    "collection": lambda ground, chosen: collection.measured(ground, chosen.runs, chosen.files),
-    "memory": lambda ground, chosen: memory.measured(ground, chosen.long, chosen.every),
-    "start": lambda ground, chosen: first_step.measured(ground, chosen.runs),
+    "collection": lambda ground, chosen: collection.measure(ground, chosen.runs, chosen.files),
+    "memory": lambda ground, chosen: memory.measure(ground, chosen.long, chosen.every),
+    "start": lambda ground, chosen: first_step.measure(ground, chosen.runs),
 }
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure, print, write; 1 when a bound is not met or a run went wrong, 0 otherwise."""
+    """Measure, print, write; return 1 if a bound is not met or a run went wrong, 0 otherwise."""
     chosen = _parser().parse_args(arguments)
     rows: list[Row] = []
     with ground() as here:
@@ -75,7 +75,7 @@ def _sizes(text: str) -> tuple[int, ...]:
 
 
 def _several(text: str) -> tuple[int, ...]:
-    """A line is to go through them."""
+    """Parse several numbers, so that a line can be drawn through them."""
     if len(sizes := set(_sizes(text))) < 2:
         raise argparse.ArgumentTypeError(f"{text} are not two different sizes")
     return tuple(sorted(sizes))

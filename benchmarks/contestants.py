@@ -1,4 +1,4 @@
-"""Those who do one task after the other in this process: raw Playwright, and the harness as it records."""
+"""The contestants that do one task after the other in this process: raw Playwright, and the harness as it records."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ RECORDINGS: tuple[Recording, ...] = ("minimal", "auto")
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """`do` does a job, and raises RuntimeError when it does not come out as it should."""
+    """A contestant; `do` does a job, and raises RuntimeError if the job does not end as it should."""
 
     name: str
     do: Callable[[Job], None]
 
     def timed(self, job: Job) -> float:
-        """Seconds."""
+        """Seconds for a job."""
         began = time.perf_counter()
         self.do(job)
         return time.perf_counter() - began
 
     def messages(self, job: Job) -> int:
-        """How often Playwright's driver is asked something."""
+        """The number of messages to Playwright's driver."""
         before = TRAFFIC.sent
         self.do(job)
         return TRAFFIC.sent - before
@@ -47,7 +47,7 @@ class Contestant:
 
 @contextmanager
 def contestants(ground: Ground, work: Sequence[Job]) -> Iterator[dict[str, Contestant]]:
-    """All of them, by name; each has its own browser. They have done each job once: what is made once is made."""
+    """All contestants by name; each has its own browser, and has done each job once to warm up."""
     project = our_project(ground, work)
     with ExitStack() as stack:
         found = [stack.enter_context(_raw(ground))]
@@ -77,7 +77,7 @@ def _raw(ground: Ground) -> Iterator[Contestant]:
 
 @contextmanager
 def _ours(ground: Ground, project: Path, recording: Recording) -> Iterator[Contestant]:
-    """In this process, by what pytest and the CLI go by."""
+    """The harness in this process, set up as pytest and the CLI do it."""
     browser = {"executable": str(ground.executable)}
     settings = load_settings(project, recording=recording, browser=browser, artifacts=Path("errors"))
     harness = SyncHarness(settings)

@@ -10,15 +10,15 @@ from typing import TypeVar
 
 T = TypeVar("T")
 DRAWS = 2000
-"""Of the bootstrap."""
+"""The number of samples of the bootstrap."""
 SEED = 1
 Z = 1.959963984540054
-"""Of the normal distribution, for 95 %."""
+"""The quantile of the normal distribution for 95 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What was measured of one thing: the median, and the least and the most."""
+    """The spread of measurements: the median, the least and the most."""
 
     median: float
     low: float
@@ -27,7 +27,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Spread:
-        """Raises ValueError when there are none."""
+        """Compute the spread. Raises ValueError without values."""
         if not values:
             raise ValueError("nothing was measured")
         return cls(statistics.median(values), min(values), max(values), len(values))
@@ -35,7 +35,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A figure worked out of what was measured, with its 95 % interval."""
+    """A figure computed from measurements, with its 95 % interval."""
 
     value: float
     low: float
@@ -44,14 +44,14 @@ class Estimate:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Cost of a task by its number of steps: `intercept` for the task, `slope` for each step."""
+    """The cost of a task by its number of steps: `intercept` for the task, `slope` for each step."""
 
     slope: float
     intercept: float
 
     @classmethod
     def through(cls, points: Sequence[tuple[float, float]], weights: Sequence[float] | None = None) -> Line:
-        """Least squares; `weights` say how much each point counts. Raises ValueError when all have the same x."""
+        """Fit by least squares; `weights` say how much each point counts. Raises ValueError if all have the same x."""
         weighed = list(zip(points, weights or [1.0] * len(points), strict=True))
         total = sum(weight for _, weight in weighed)
         x_mean = sum(weight * x for (x, _), weight in weighed) / total
@@ -68,30 +68,30 @@ Round = Mapping[int, float]
 
 
 def line_of(rounds: Sequence[Round]) -> Line:
-    """Through the medians, so that one round in which the machine was busy does not count.
+    """Fit a line through the medians, so that one round on a busy machine does not count.
 
-    What is measured varies with its size: small tasks count for more, by the square.
+    Errors grow with the size of a task, so small tasks count more, by the square.
     """
     sizes = sorted(rounds[0])
     points = [(size, statistics.median(each[size] for each in rounds)) for size in sizes]
     return Line.through(points, [1 / size**2 for size in sizes])
 
 
-def paired(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
-    """Median of the ratio ours / theirs, round by round: what slows a whole round falls out."""
+def paired_ratio(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
+    """The median of the ratio ours / theirs, round by round: a slowdown of a whole round cancels out."""
     ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
     return resampled(ratios, statistics.median)
 
 
 def resampled(rounds: Sequence[T], figure: Callable[[Sequence[T]], float]) -> Estimate:
-    """A figure of the rounds, with the interval that bootstrapping the rounds gives; always the same one."""
+    """A figure of the rounds, with its bootstrap interval; the same rounds always give the same result."""
     random, count = Random(SEED), len(rounds)
     drawn = sorted(figure(random.choices(rounds, k=count)) for _ in range(DRAWS if count > 1 else 1))
     return Estimate(figure(rounds), drawn[int(0.025 * (len(drawn) - 1))], drawn[int(0.975 * (len(drawn) - 1))])
 
 
 def trend(points: Sequence[tuple[float, float]]) -> Estimate:
-    """Slope of a line through the points, with its interval. Raises ValueError for fewer than three points."""
+    """The slope of a line through the points, with its interval. Raises ValueError for fewer than three points."""
     if len(points) < 3:
         raise ValueError("a trend needs three points")
     line, free = Line.through(points), len(points) - 2

@@ -1,4 +1,4 @@
-"""What everybody stands on: the demo sites, the browser, and folders with the same work in them."""
+"""The shared ground of all contestants: the demo sites, the browser, and folders with the same work in them."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def browser_context_args(browser_context_args, request):
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """Sites that run, and the browser that everybody uses."""
+    """Running sites, and the browser that all contestants use."""
 
     hosts: dict[str, int]
     executable: Path
     agent: str
-    """User-Agent of the browser."""
+    """The User-Agent of the browser."""
     version: str
     temp: Path
 
@@ -63,18 +63,18 @@ class Ground:
         return [*BASE, f"--host-resolver-rules={resolver_rules(self.hosts, {})}"]
 
     def folder(self, name: str) -> Path:
-        """An empty one."""
+        """Make an empty folder."""
         return Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.temp))
 
 
 def ending_in_order() -> None:
-    """SIGTERM unwinds, as Ctrl-C does: sites and runs end too."""
+    """Unwind on SIGTERM, as on Ctrl-C, so that sites and runs end too."""
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
 
 
 @contextlib.contextmanager
 def ground(temp: Path | None = None) -> Iterator[Ground]:
-    """Start the sites, look for the browser; a temporary folder is removed at the end unless one is given."""
+    """Start the sites, and find the browser; a temporary folder is removed at the end unless one is given."""
     with contextlib.ExitStack() as stack:
         folder = temp or Path(
             stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True))
@@ -99,7 +99,7 @@ def sites() -> Iterator[dict[str, int]]:
 
 
 async def _browser() -> tuple[Path, str, str]:
-    """The executable that the harness would take, its version and User-Agent."""
+    """The executable that the harness would use, its version and User-Agent."""
     from playwright.async_api import async_playwright
 
     async with async_playwright() as playwright:
@@ -113,7 +113,7 @@ async def _browser() -> tuple[Path, str, str]:
 
 
 def table_of_hosts(hosts: dict[str, int], channel: bool = False) -> str:
-    """pyproject.toml of a project on sites that run already; without `channel` a task asks only for its pages."""
+    """The pyproject.toml of a project on running sites; without `channel` a task requests only its pages."""
     names = ", ".join(f'"{host}" = {port}' for host, port in hosts.items())
     return PYPROJECT.format(hosts=names) + (CHANNEL if channel else "")
 

@@ -1,4 +1,4 @@
-"""Very many small tasks in one run: nothing may grow with their number."""
+"""Runs very many small tasks in one run, and checks that nothing grows with their number."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from collections.abc import Sequence
 
 from benchmarks.figures import Estimate, Spread, trend
 from benchmarks.ground import Ground, our_project
-from benchmarks.playing import ALONE, OURS, Played, pytest
+from benchmarks.playing import ALONE, OURS, PytestRun, pytest
 from benchmarks.table import Bound, Row
 from benchmarks.witness import EVERY
 from benchmarks.workload import jobs
 
 STEPS = 2
 LOOKS = 5
-"""Of which the lowest is a sample: how many contexts are open right now is chance."""
+"""The number of looks, the lowest of which is a sample: how many contexts are open at one moment is chance."""
 SETTLED = 0.3
-"""Share of the samples that are left out: caches fill at first."""
+"""The share of the first samples that is left out, since caches fill at first."""
 KIB = 16.0
-"""That a task may leave behind, on the average: 16 MiB after 1,000 of them. pytest itself keeps a report of each."""
+"""KiB that a task may leave behind on average: 16 MiB after 1,000 tasks. pytest itself keeps a report of each."""
 PARTS = {"total": "all processes", "python": "python", "driver": "Playwright's driver", "browser": "browser"}
 COUNTS = {"files": "open files", "processes": "processes", "temp": "temporary files"}
 
 
-def measured(ground: Ground, tasks: int, every: int) -> list[Row]:
-    """One run; a sample of the tree of processes at the end of every so many tasks."""
+def measure(ground: Ground, tasks: int, every: int) -> list[Row]:
+    """Measure one run, with a sample of the tree of processes after every so many tasks."""
     folder = our_project(ground, jobs(tasks, STEPS))
     executable = ("--task-browser-executable", str(ground.executable))
     played = pytest(
@@ -42,12 +42,12 @@ def measured(ground: Ground, tasks: int, every: int) -> list[Row]:
     return rows(played.document.get("samples", []), wrong)
 
 
-def _fault(played: Played) -> str:
+def _fault(played: PytestRun) -> str:
     return f"{played.outcomes}; left: {', '.join(played.leftovers) or 'nothing'}; {played.output[-300:]}"
 
 
 def rows(samples: Sequence[dict[str, float]], wrong: str = "") -> list[Row]:
-    """KiB that each task adds, and the same of what is counted. Raises ValueError when there are too few samples."""
+    """The rows: KiB that each task adds, and the growth of each count. Raises ValueError for too few samples."""
     low = lowest(samples)
     settled = low[int(len(low) * SETTLED) :]
     return [
@@ -57,7 +57,7 @@ def rows(samples: Sequence[dict[str, float]], wrong: str = "") -> list[Row]:
 
 
 def lowest(samples: Sequence[dict[str, float]]) -> list[dict[str, float]]:
-    """The least of every LOOKS samples, each figure by itself; of the number of tasks the last."""
+    """The least of every LOOKS samples, each figure by itself; for the number of tasks the last."""
     groups = [samples[start : start + LOOKS] for start in range(0, len(samples), LOOKS)]
     return [
         {name: min(each[name] for each in group) for name in group[0]} | {"tasks": group[-1]["tasks"]}
@@ -74,7 +74,7 @@ def _memory(samples: Sequence[dict[str, float]], name: str, what: str, wrong: st
 
 
 def _count(samples: Sequence[dict[str, float]], name: str, what: str, wrong: str) -> Row:
-    """Of 1,000 tasks."""
+    """The row for the growth of a count over 1,000 tasks."""
     slope = trend([(each["tasks"], each[name]) for each in samples])
     grown = Estimate(*(1000 * value for value in (slope.value, slope.low, slope.high)))
     return Row(

@@ -1,4 +1,4 @@
-"""Runs pytest, or another program of the benchmarks, to its end, and says what it did."""
+"""Runs pytest, or another program of the benchmarks, to its end, and collects the results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.ground import ROOT
-from benchmarks.processes import MARK, left
+from benchmarks.processes import MARK, remaining_processes
 from benchmarks.witness import FILE
 
 UNUSED = ("hypothesispytest", "pytest_httpserver", "anyio", "platformdirs", "rerunfailures", "cacheprovider")
@@ -29,18 +29,18 @@ LIMIT = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """A run that is over."""
+class PytestRun:
+    """The results of a finished run."""
 
     whole: float
-    """Seconds of the process."""
+    """Seconds that the process ran."""
     document: dict[str, Any]
-    """What its witness wrote."""
+    """The document of its witness."""
     output: str
     code: int
     spawned: float
     cpu: float
-    """Seconds of processor time, of it and of all that it waited for."""
+    """Seconds of processor time of the process and all its awaited children."""
     leftovers: tuple[str, ...] = ()
 
     @property
@@ -50,20 +50,22 @@ class Played:
 
     @property
     def outcomes(self) -> dict[str, int]:
-        """How many tests ended how."""
+        """Outcome -> number of tests."""
         return dict(Counter(each[-1]["outcome"] for each in self.document.get("results", {}).values()))
 
 
-def pytest(folder: Path, *arguments: str, environment: Mapping[str, str] | None = None, keep: bool = False) -> Played:
-    """pytest in that folder, with a temporary folder of its own."""
+def pytest(
+    folder: Path, *arguments: str, environment: Mapping[str, str] | None = None, keep: bool = False
+) -> PytestRun:
+    """Run pytest in that folder, with a temporary folder of its own."""
     off = [part for name in UNUSED for part in ("-p", f"no:{name}")]
     return play(("-m", "pytest", "-p", "benchmarks.witness", *off, *arguments), folder, environment, keep=keep)
 
 
 def play(
     command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None, *, keep: bool = False
-) -> Played:
-    """Python in that folder. `keep`: look at what it leaves running, and in its temporary folder."""
+) -> PytestRun:
+    """Run Python in that folder. `keep`: look for processes and temporary files that it leaves."""
     run = uuid.uuid4().hex
     with (
         tempfile.TemporaryDirectory(prefix="t-", ignore_cleanup_errors=True) as temp,
@@ -84,8 +86,12 @@ def play(
         whole, cpu = time.monotonic() - began, _used() - used
         text = Path(said.name).read_text("utf-8")
         document = json.loads(text) if text else {}
-        leftovers = (*left(run), *sorted(f"temp file {path.name}" for path in Path(temp).iterdir())) if keep else ()
-    return Played(whole, document, done.stdout, done.returncode, spawned, cpu, leftovers)
+        leftovers = (
+            (*remaining_processes(run), *sorted(f"temp file {path.name}" for path in Path(temp).iterdir()))
+            if keep
+            else ()
+        )
+    return PytestRun(whole, document, done.stdout, done.returncode, spawned, cpu, leftovers)
 
 
 def _used() -> float:

@@ -1,4 +1,4 @@
-"""The processes of a run: how much memory, how many files; and which are left when it is over."""
+"""The processes of a run: their memory and open files, and those that are left when it is over."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 import psutil
 
 MARK = "BENCH_RUN"
-"""In the environment of every process of a run."""
+"""The environment variable that marks every process of a run."""
 ENDING = 5.0
-"""Seconds that a process may take to be gone after its run."""
+"""Seconds that a process may take to end after its run."""
 
 
 def sample(pid: int) -> dict[str, float]:
-    """Of a process and all below it: MiB by kind, and how many; of itself open and temporary files."""
+    """The figures of a process and its children: MiB by kind, and their number; of itself open and temporary files."""
     root = psutil.Process(pid)
     found = {"python": 0.0, "driver": 0.0, "browser": 0.0, "processes": 0.0}
     for process in (root, *root.children(recursive=True)):
@@ -36,14 +36,14 @@ def _of_browser(name: str) -> bool:
 
 
 def browsers(pid: int) -> list[psutil.Process]:
-    """The browsers below a process; neither the processes that they have themselves, nor a script that started one."""
+    """The browsers below a process, without their own child processes and without a script that started one."""
     found = [(each, _starter(each)) for each in psutil.Process(pid).children(recursive=True)]
     starters = {starter for _, starter in found if starter is not None}
     return [each for each, starter in found if starter is not None and each.pid not in starters]
 
 
 def _starter(process: psutil.Process) -> int | None:
-    """The pid of what started a browser; None for what is none, or is gone."""
+    """The pid of the process that started a browser; None if it is no browser, or is gone."""
     try:
         if _of_browser(process.name()) and not any(part.startswith("--type=") for part in process.cmdline()):
             return int(process.ppid())
@@ -52,8 +52,8 @@ def _starter(process: psutil.Process) -> int | None:
     return None
 
 
-def left(run: str) -> list[str]:
-    """What still runs of a run, ENDING seconds after it at the latest: pid and command line."""
+def remaining_processes(run: str) -> list[str]:
+    """The processes of a run that still exist ENDING seconds after it: pid and command line."""
     until = time.monotonic() + ENDING
     while (found := list(_marked(run))) and time.monotonic() < until:
         time.sleep(0.05)

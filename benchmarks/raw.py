@@ -1,4 +1,4 @@
-"""The rival that has nothing around it: Playwright's async API, a context for each task, nothing recorded.
+"""The rival without a framework: Playwright's async API, a context for each task, nothing recorded.
 
 As a program: `python -m benchmarks.raw FILE` does the work of a file, so many tasks at once.
 """
@@ -22,7 +22,7 @@ from benchmarks.workload import MISSING, PATIENCE, Act, Job, from_json
 
 
 async def do(page: Page, act: Act) -> None:
-    """One step, as the documentation of Playwright writes it."""
+    """Do one step as the documentation of Playwright shows it."""
     match act.kind:
         case "open":
             await page.goto(act.target)
@@ -41,7 +41,7 @@ async def do(page: Page, act: Act) -> None:
 
 
 async def task(browser: Browser, job: Job, agent: str) -> bool:
-    """A context, a page, all steps, and everything closed; whether it passed."""
+    """Open a context and a page, do all steps, and close everything; return whether the task passed."""
     context = await browser.new_context(
         user_agent=f"{agent} harness-world/raw-{os.getpid()}-{job.name}",
         viewport={"width": 1280, "height": 720},
@@ -59,7 +59,7 @@ async def task(browser: Browser, job: Job, agent: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What the program is to do."""
+    """The order for the program."""
 
     work: tuple[Job, ...]
     at_once: int
@@ -69,7 +69,7 @@ class Order:
 
 
 async def all_of(order: Order) -> dict[str, Any]:
-    """Do it; as a witness tells of pytest."""
+    """Do the work; return a document like a witness's of pytest."""
     began = time.time()
     results: dict[str, list[dict[str, str]]] = {}
     waiting = list(reversed(order.work))
@@ -89,7 +89,7 @@ async def all_of(order: Order) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """The file is JSON; the result goes where a witness would write it."""
+    """Run the order in the JSON file; write the result where a witness would."""
     document = json.loads(Path(arguments[0]).read_text("utf-8"))
     order = Order(from_json(document.pop("work")), **document)
     Path(os.environ["BENCH_WITNESS"]).write_text(json.dumps(asyncio.run(all_of(order))), "utf-8")

@@ -1,9 +1,7 @@
-"""How long `harness report` takes for 500 results with artifacts of a usual size.
+"""The time of `harness report` for 500 results with artifacts of a usual size.
 
-Run as `python -m benchmarks.report [COUNT]`.
-
-Half of the tasks failed, each with screenshot, DOM, HAR, trace and the pages made of them, as the sink attaches them.
-Exit status 1 when Allure 3 takes more than 30 seconds.
+Run as `python -m benchmarks.report [COUNT]`. Half of the tasks failed, each with screenshot, DOM, HAR, trace and the
+pages made of them, as the sink attaches them. Exit status 1 if Allure 3 takes more than 30 seconds.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ CODES: Final = ("ELEMENT_NOT_FOUND", "STEP_TIMEOUT", "CRITERIA_UNMET", "HTTP_UNA
 
 
 def write_results(folder: Path, count: int) -> None:
-    """A run of so many tasks."""
+    """Write the results of a run of so many tasks."""
     chance = random.Random(7)
     files = artifacts(chance)
     folder.mkdir(parents=True)
@@ -43,7 +41,7 @@ def write_results(folder: Path, count: int) -> None:
 
 
 def artifacts(chance: random.Random) -> dict[str, tuple[str, str, bytes]]:
-    """Name -> type, extension and content, of the sizes that the demo sites' failures have."""
+    """Name -> type, extension and content, with the sizes of the demo sites' failures."""
     words = " ".join(f"word{chance.randrange(900)}" for _ in range(2_500))
     picture = b"\x89PNG\r\n\x1a\n" + chance.randbytes(105_000)
     dom = inert(f"<style>p{{color:#333}}</style><h1>shop</h1>{'<p class=x>' + words[:400] + '</p>' * 20}{words}")
@@ -84,7 +82,7 @@ def archive(chance: random.Random) -> bytes:
 
 
 def attach(folder: Path, files: dict[str, tuple[str, str, bytes]]) -> list[dict[str, str]]:
-    """Each file under a name of its own."""
+    """Attach each file under a unique name."""
     attached = []
     for name, (mime, extension, content) in files.items():
         source = f"{uuid.uuid4()}-attachment.{extension}"
@@ -117,7 +115,7 @@ def result(number: int, start: int, attached: list[dict[str, str]]) -> dict[str,
     return {**document, "labels": [{"name": name, "value": value} for name, value in labels.items()]}
 
 
-def measured(results: Path, folder: Path, wanted: Wanted) -> tuple[float, float, str]:
+def measure(results: Path, folder: Path, wanted: Wanted) -> tuple[float, float, str]:
     """Seconds, MB of the report, and the version of Allure."""
     began = time.perf_counter()
     built = build_report(results, folder / f"report-{uuid.uuid4()}", wanted, project=folder)
@@ -138,9 +136,7 @@ def main(count: int = COUNT) -> int:
         print(f"{'allure':8} {'report':9} {'seconds':>8} {'MB':>6}")
         for name, major, single in variants:
             try:
-                seconds, written, version = measured(
-                    folder / "results", folder, Wanted(single_file=single, major=major)
-                )
+                seconds, written, version = measure(folder / "results", folder, Wanted(single_file=single, major=major))
             except ReportError as error:
                 print(f"{major!s:8} {name:9} {error}")
                 continue

@@ -1,7 +1,7 @@
-"""What a policy costs around a call that succeeds, against the bare call: `python benchmarks/resilience.py`.
+"""The cost of a policy around a call that succeeds, against the bare call: `python benchmarks/resilience.py`.
 
 All are measured in turns, round after round, so that a busy machine slows them alike. The median of the rounds counts,
-in microseconds of processor time for each call. Exit status 1 when one policy costs more than 20.
+in microseconds of processor time for each call. Exit status 1 if one policy costs more than 20.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ BOUND: Final = 20.0
 """Microseconds that a policy may cost."""
 ROUNDS: Final = 60
 CALLS: Final = 300
-"""Of each variant in each round."""
+"""The number of calls of each variant in each round."""
 
 
 async def at_once() -> int:
-    """A call that need not wait."""
+    """A call that does not wait."""
     return 1
 
 
@@ -64,7 +64,7 @@ async def timed(call: Callable[[], Awaitable[Any]]) -> float:
     return (time.process_time_ns() - begun) / CALLS / 1000
 
 
-async def measured(call: Call[int]) -> dict[str, float]:
+async def measure(call: Call[int]) -> dict[str, float]:
     """Name -> median cost above the bare call."""
     calls = variants(call)
     rounds: dict[str, list[float]] = {name: [] for name in calls}
@@ -79,7 +79,7 @@ async def measured(call: Call[int]) -> dict[str, float]:
 
 
 def threaded() -> float:
-    """Microseconds of `blocking` around a plain function: two changes of thread, which is not a policy's cost."""
+    """Microseconds of `blocking` around a plain function: two changes of threads, which are no cost of a policy."""
     function = blocking(retry())(lambda: 1)
     times = []
     for _ in range(ROUNDS):
@@ -91,7 +91,7 @@ def threaded() -> float:
 
 
 def report(costs: Mapping[str, Mapping[str, float]]) -> bool:
-    """Print the table; whether every single policy keeps the bound."""
+    """Print the table; return whether every single policy keeps the bound."""
     print(f"{'microseconds for each call':32}" + "".join(f"{kind:>16}" for kind in costs))
     names = list(next(iter(costs.values())))
     for name in names:
@@ -102,7 +102,7 @@ def report(costs: Mapping[str, Mapping[str, float]]) -> bool:
 
 
 def main() -> int:
-    costs = {call.__name__.replace("_", " "): asyncio.run(measured(call)) for call in (at_once, after_a_turn)}
+    costs = {call.__name__.replace("_", " "): asyncio.run(measure(call)) for call in (at_once, after_a_turn)}
     kept = report(costs)
     print(f"blocking(retry()) around a plain function, threads included: {threaded():.0f}")
     return 0 if kept else 1

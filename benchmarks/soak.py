@@ -1,4 +1,4 @@
-"""`make soak`, `python -m benchmarks.soak`: many at once end as one after the other, and a long run loses nothing."""
+"""`make soak`, `python -m benchmarks.soak`: parallel runs end like serial ones, and a long run loses nothing."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from benchmarks import suites
 from benchmarks.figures import Estimate, trend
 from benchmarks.ground import Ground, ending_in_order, ground
 from benchmarks.memory import COUNTS, KIB, SETTLED, lowest
-from benchmarks.playing import ALONE, OURS, Played, pytest
+from benchmarks.playing import ALONE, OURS, PytestRun, pytest
 from benchmarks.witness import EVERY, KILL
 
 LAST = ".harness/last-run.json"
 FACTS = ("final_state", "code", "step_index", "steps_completed")
 Facts = Mapping[str, tuple[Any, ...]]
 LONG = 900
-"""Tasks from which on memory is judged: before, the heap of the driver goes up and down by more than it could grow."""
+"""The number of tasks from which memory is judged: before, the driver's heap varies more than it could grow."""
 ENOUGH = 5
-"""Samples, for a line through them."""
+"""The number of samples for a line through them."""
 MOST = 20
-"""Differences that are shown."""
+"""The number of differences that are shown."""
 GROWTH = {"files": 10.0, "processes": 10.0, "temp": 10.0, "python": KIB, "driver": KIB}
-"""What 1,000 tasks may add: files and processes (a browser that is killed right now has few), and MiB."""
+"""The growth that 1,000 tasks may cause: files and processes (fewer at the moment of a killed browser), and MiB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What is run again and again."""
+    """A suite that is run again and again."""
 
     name: str
     folder: Path
     arguments: tuple[str, ...]
 
-    def run(self, workers: int, environment: Mapping[str, str] | None = None) -> Played:
-        """So many tasks at once."""
+    def run(self, workers: int, environment: Mapping[str, str] | None = None) -> PytestRun:
+        """Run the suite with so many tasks at once."""
         (self.folder / LAST).unlink(missing_ok=True)
         given = ("tasks", "-q", *OURS, *ALONE, *self.arguments, "--task-workers", str(workers))
         return pytest(self.folder, *given, environment=environment, keep=True)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """0: nothing differed, nothing was lost or left."""
+    """Return 0 if nothing differed, was lost, or was left."""
     chosen = _parser().parse_args(arguments)
     with ground() as here:
         wrong = [*_equal(here, chosen), *_long(here, chosen)]
@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _equal(here: Ground, chosen: argparse.Namespace) -> Iterator[str]:
-    """What differs from the serial run of the same suite."""
+    """Yield the differences from the serial run of the same suite."""
     for suite in _suites(here, chosen) if chosen.times else ():
         serial = suite.run(1)
         expected = facts(suite.folder, serial)
@@ -84,7 +84,7 @@ def _suites(here: Ground, chosen: argparse.Namespace) -> Iterator[Suite]:
     executable = ("--task-browser-executable", str(here.executable))
     makers: dict[str, Callable[[Path], object]] = {
         "shipped": suites.shipped,
-        "generated": lambda folder: suites.generated(folder, chosen.tasks),
+        "generated": lambda folder: suites.generate(folder, chosen.tasks),
         "faults": suites.shipped,
     }
     for name in chosen.suite or makers:
@@ -93,8 +93,8 @@ def _suites(here: Ground, chosen: argparse.Namespace) -> Iterator[Suite]:
         yield Suite(name, folder, (*executable, *(("--task-faults", suites.CAMPAIGN) if name == "faults" else ())))
 
 
-def facts(folder: Path, played: Played) -> Facts:
-    """Node id -> what must not depend on how many run at once: outcome, ending, and the kinds of warnings."""
+def facts(folder: Path, played: PytestRun) -> Facts:
+    """Node id -> the facts that must not depend on the number of workers: outcome, ending, and types of warnings."""
     file = folder / LAST
     document = json.loads(file.read_text("utf-8")) if file.is_file() else {"results": []}
     records = {each["task_id"]: each for each in document["results"]}
@@ -105,7 +105,7 @@ def facts(folder: Path, played: Played) -> Facts:
 
 
 def _told(record: Mapping[str, Any] | None) -> tuple[Any, ...]:
-    """Of a task that was skipped there is no record."""
+    """The facts of a record; a skipped task has none."""
     if record is None:
         return ()
     return (*(record[name] for name in FACTS), tuple(sorted({each["type"] for each in record["warnings"]})))
@@ -119,8 +119,8 @@ def differences(expected: Facts, found: Facts) -> list[str]:
     ]
 
 
-def disorder(played: Played, tasks: int) -> Iterator[str]:
-    """Tasks without a result or with several, and what is left running or lying about."""
+def disorder(played: PytestRun, tasks: int) -> Iterator[str]:
+    """Yield tasks without a result or with several, and processes and files that are left."""
     results = played.document.get("results", {})
     if len(results) != tasks or not results:
         yield f"{len(results)} of {tasks} tasks have a result: {played.output[-300:]}"
@@ -131,7 +131,7 @@ def disorder(played: Played, tasks: int) -> Iterator[str]:
 
 
 def _long(here: Ground, chosen: argparse.Namespace) -> Iterator[str]:
-    """Very many small tasks, and every now and then no browser."""
+    """Run very many small tasks, and kill the browser now and then."""
     if not chosen.long:
         return
     folder = suites.project(here.temp, "long")
@@ -140,18 +140,18 @@ def _long(here: Ground, chosen: argparse.Namespace) -> Iterator[str]:
     suite = Suite("long", folder, ("--task-browser-executable", str(here.executable)))
     played = suite.run(chosen.workers, {EVERY: str(every), KILL: str(chosen.kill_every)})
     print(f"long run: {chosen.long} tasks in {played.whole:.1f} s, {played.document.get('killed')} browsers killed")
-    found = [*disorder(played, chosen.long), *_lost(played), *grown(played.document.get("samples", []))]
+    found = [*disorder(played, chosen.long), *_lost(played), *growing_figures(played.document.get("samples", []))]
     yield from (f"long run: {each}" for each in found)
 
 
-def _lost(played: Played) -> Iterator[str]:
+def _lost(played: PytestRun) -> Iterator[str]:
     for node, each in played.document.get("results", {}).items():
         if each[-1]["outcome"] != "passed":
             yield f"{node}: {each[-1]}"
 
 
-def grown(samples: Sequence[dict[str, float]]) -> Iterator[str]:
-    """What does; the first third is left out, as caches fill."""
+def growing_figures(samples: Sequence[dict[str, float]]) -> Iterator[str]:
+    """Yield the figures that grow; the first third is left out, since caches fill at first."""
     low = lowest(samples)
     low = low[int(len(low) * SETTLED) :]
     for name, most in GROWTH.items() if len(low) > ENOUGH else ():

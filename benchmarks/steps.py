@@ -1,4 +1,4 @@
-"""What a step and a task cost, over the same in raw async Playwright (docs/benchmarks.md)."""
+"""The cost of a step and of a task, against the same in raw async Playwright (docs/benchmarks.md)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Rounds = dict[str, list[dict[int, float]]]
 """Contestant -> for each round, number of steps -> seconds."""
 
 
-def measured(ground: Ground, rounds: int, sizes: Sequence[int]) -> list[Row]:
-    """Everybody does every size in every round; who begins changes."""
+def measure(ground: Ground, rounds: int, sizes: Sequence[int]) -> list[Row]:
+    """Measure: each contestant does every size in every round; the first one changes."""
     work = {size: Job(f"S-{size:03}", acts(size)) for size in sizes}
     with contestants(ground, list(work.values())) as people:
         times = timed(people, work, rounds)
         asked, methods = traffic(people, work)
-    print(*told(methods), sep="\n")
+    print(*extra_calls(methods), sep="\n")
     return [*rows(times), *message_rows(asked)]
 
 
@@ -34,13 +34,13 @@ def timed(people: Mapping[str, Contestant], work: Mapping[int, Job], rounds: int
         for each in times.values():
             each.append({})
         for size, job in work.items():
-            for name in turned(list(people), number):
+            for name in rotate(list(people), number):
                 times[name][-1][size] = people[name].timed(job)
     return times
 
 
-def turned(names: Sequence[str], number: int) -> list[str]:
-    """Everybody is first in his turn."""
+def rotate(names: Sequence[str], number: int) -> list[str]:
+    """The names, rotated so that each contestant is first in turn."""
     first = number % len(names)
     return [*names[first:], *names[:first]]
 
@@ -48,7 +48,7 @@ def turned(names: Sequence[str], number: int) -> list[str]:
 def traffic(
     people: Mapping[str, Contestant], work: Mapping[int, Job]
 ) -> tuple[dict[str, dict[int, float]], dict[str, Counter[str]]]:
-    """Calls to the driver for each size; and by name, of the largest."""
+    """The calls to the driver for each size; and for the largest, by name."""
     TRAFFIC.count()
     asked: dict[str, dict[int, float]] = {}
     methods: dict[str, Counter[str]] = {}
@@ -61,8 +61,8 @@ def traffic(
     return asked, methods
 
 
-def told(methods: Mapping[str, Counter[str]]) -> Iterator[str]:
-    """What is asked of the driver more often than raw does, in the largest task."""
+def extra_calls(methods: Mapping[str, Counter[str]]) -> Iterator[str]:
+    """Yield the calls that the harness makes more often than raw Playwright, in the largest task."""
     for name in RECORDINGS:
         more = methods[name] - methods[RAW]
         yield f"calls of `{name}` beyond raw: " + (", ".join(f"{m} {n}" for m, n in more.most_common()) or "none")
@@ -89,13 +89,13 @@ def _each(rounds: Sequence[Round], part: str) -> Spread:
 
 
 def _ratio(times: Rounds, name: str, part: Callable[[Line], float]) -> Estimate:
-    """Whole rounds are drawn, so that ours and theirs are of the same moments."""
+    """The ratio of a figure; whole rounds are drawn, so that both sides are from the same moments."""
     pairs = list(zip(times[name], times[RAW], strict=True))
     return resampled(pairs, lambda drawn: part(line_of([a for a, _ in drawn])) / part(line_of([b for _, b in drawn])))
 
 
 def message_rows(asked: Mapping[str, Mapping[int, float]]) -> list[Row]:
-    """Calls for each step and for each task; they do not vary, so there is no spread."""
+    """The rows of calls for each step and each task; they do not vary, so they have no spread."""
     lines = {name: Line.through(sorted(sizes.items())) for name, sizes in asked.items()}
     found = []
     for part in ("slope", "intercept"):

@@ -1,4 +1,4 @@
-"""Suites whose results must not depend on how many tasks run at once."""
+"""Suites whose results must not depend on the number of parallel tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.cli.demo import free_ports, settings_text
 
 CAMPAIGN = "tasks/campaigns/e2e.faults.yaml"
 SMALL = 3
-"""Steps of a small task."""
+"""The number of steps of a small task."""
 OPEN = {"act": "open", "url": SHOP}
 
 
@@ -28,12 +28,12 @@ def project(temp: Path, name: str) -> Path:
 
 
 def shipped(folder: Path) -> None:
-    """The tasks of this repository."""
+    """Copy the tasks of this repository."""
     shutil.copytree(ROOT / "tasks", folder / "tasks")
 
 
-def generated(folder: Path, count: int) -> None:
-    """So many walks through the shop, one in eight of which fails; and tasks that are tied to each other."""
+def generate(folder: Path, count: int) -> None:
+    """Write so many walks through the shop, one in eight of which fails, and tasks with ties between them."""
     place = folder / "tasks"
     place.mkdir()
     specs = [task_spec(job) for job in jobs(count, len(BLOCK), count // 8)]
@@ -42,7 +42,7 @@ def generated(folder: Path, count: int) -> None:
 
 
 def restartable(folder: Path, count: int, kill_every: int) -> None:
-    """So many small tasks that begin again when they lose their browser; every so many one ends it itself."""
+    """Write so many small tasks that begin again when they lose their browser; every so many, one kills it itself."""
     place = folder / "tasks"
     place.mkdir()
     for number, job in enumerate(jobs(count, SMALL), 1):
@@ -52,7 +52,7 @@ def restartable(folder: Path, count: int, kill_every: int) -> None:
 
 
 def _tied() -> list[dict[str, Any]]:
-    """Dependants, an episode, one that heals, one that kills the browser."""
+    """Tasks with ties: dependants, an episode, one that heals, one that kills the browser."""
     remembering = {"act": "wait", "value": 0.1, "remember": {"seen": "'yes'"}}
     healing = {"strategy": "try_fallback_selector", "wait_seconds": 1, "fallback_selectors": {"#gone": ["#search-box"]}}
     return [

@@ -1,4 +1,4 @@
-"""The rows of a benchmark: what was measured, against whom, and whether its bound (docs/benchmarks.md) is met."""
+"""The rows of a benchmark: the measurement, the rival, and whether the bound (docs/benchmarks.md) is met."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Literal
 from benchmarks.figures import Estimate, Spread
 
 Verdict = Literal["met", "not met", "met?", "not met?", "wrong", "-"]
-"""With a question mark: the interval lies on both sides of the bound. `wrong`: the work did not come out right."""
+"""A question mark means that the interval includes the bound. `wrong`: the work did not end as it should."""
 HEAD = ("what", "ours", "rival", "figure", "95 % interval", "bound", "")
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """At most, or at least, so much."""
+    """A bound: at most, or at least, this value."""
 
     value: float
     at_least: bool = False
@@ -37,10 +37,10 @@ class Row:
     ours: Spread
     theirs: Spread | None = None
     figure: Estimate | None = None
-    """Ours against theirs; or what the bound is about."""
+    """The ratio of ours to theirs; or the value that the bound is about."""
     bound: Bound | None = None
     wrong: str = ""
-    """What makes the figures worthless."""
+    """The reason why the figures are worthless; empty: they are not."""
 
     @property
     def verdict(self) -> Verdict:
@@ -60,7 +60,7 @@ class Row:
 
 
 def lines(rows: Iterable[Row]) -> list[str]:
-    """The table as text; a heading before each part."""
+    """The table as text, with a heading before each part."""
     rows = list(rows)
     cells = [HEAD, *map(_cells, rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(HEAD))]

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.figures import Spread, paired
+from benchmarks.figures import Spread, paired_ratio
 from benchmarks.ground import Ground, our_project, their_project
-from benchmarks.playing import ALONE, OURS, THEIRS, Played, play, pytest
+from benchmarks.playing import ALONE, OURS, THEIRS, PytestRun, play, pytest
 from benchmarks.raw import Order
-from benchmarks.steps import turned
+from benchmarks.steps import rotate
 from benchmarks.table import Bound, Row
 from benchmarks.workload import Job, as_json, jobs
 
@@ -24,15 +24,15 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "auto, -n 2 --task-workers auto": ("--task-recording", "auto", *AUTO, *TWO),
     "minimal, -n 2 --task-workers auto": ("--task-recording", "minimal", *AUTO, *TWO),
 }
-"""Of ours."""
+"""The variants of the harness."""
 BEST = 2
-"""So many numbers of raw tasks at once are taken into the rounds: those that were best when all were tried."""
+"""The number of degrees of parallelism of raw Playwright that take part in the rounds: the best of a first try."""
 AGAINST_PEER, AGAINST_RAW = Bound(2.5, at_least=True), Bound(0.8, at_least=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much work."""
+    """The amount of work."""
 
     tasks: int
     steps: int
@@ -42,19 +42,19 @@ class Size:
     def work(self) -> tuple[Job, ...]:
         return jobs(self.tasks, self.steps, self.failing)
 
-    def fault(self, played: Played) -> str:
-        """What is wrong with a run; empty: nothing."""
+    def fault(self, played: PytestRun) -> str:
+        """The error in a run; empty: none."""
         wanted = {"passed": self.tasks - self.failing, "failed": self.failing}
         if played.outcomes == {name: count for name, count in wanted.items() if count}:
             return ""
         return f"ended as {played.outcomes or 'nothing'}, not {wanted}: {played.output[-300:]}"
 
 
-Run = Callable[[], Played]
+Run = Callable[[], PytestRun]
 
 
-def measured(ground: Ground, rounds: int, size: Size, at_once: Sequence[int]) -> list[Row]:
-    """Everybody in every round, each time in a folder of the same work."""
+def measure(ground: Ground, rounds: int, size: Size, at_once: Sequence[int]) -> list[Row]:
+    """Measure: all contestants in every round, each time in a folder with the same work."""
     ours = our_project(ground, size.work)
     runs: dict[str, Run] = {name: _ours(ground, ours, arguments) for name, arguments in VARIANTS.items()}
     runs[PEER] = _peer(ground, size)
@@ -63,9 +63,9 @@ def measured(ground: Ground, rounds: int, size: Size, at_once: Sequence[int]) ->
     print(f"raw Playwright, seconds by tasks at once: { {n: round(s, 1) for n, s in first.items()} }", flush=True)
     best = sorted(first, key=lambda number: first[number])[:BEST]
     runs |= {f"raw {number}": tried[number] for number in best}
-    played: dict[str, list[Played]] = {name: [] for name in runs}
+    played: dict[str, list[PytestRun]] = {name: [] for name in runs}
     for number in range(rounds):
-        for name in turned(list(runs), number):
+        for name in rotate(list(runs), number):
             played[name].append(runs[name]())
     return rows(played, size)
 
@@ -88,8 +88,8 @@ def _raw(ground: Ground, size: Size, at_once: int) -> Run:
     return lambda: play(("-m", "benchmarks.raw", "order.json"), folder)
 
 
-def rows(played: dict[str, list[Played]], size: Size) -> list[Row]:
-    """Tasks a minute, by the whole process and without its start; rounds of the best raw number at once count."""
+def rows(played: dict[str, list[PytestRun]], size: Size) -> list[Row]:
+    """Tasks a minute, by the whole process and without its start; against the best raw variant."""
     raw = [name for name in played if name.startswith("raw ")]
     found = []
     for part in ("whole", "work"):
@@ -104,13 +104,13 @@ def rows(played: dict[str, list[Played]], size: Size) -> list[Row]:
     return found
 
 
-def _speed(played: Played, part: str, size: Size) -> float:
+def _speed(played: PytestRun, part: str, size: Size) -> float:
     seconds = played.whole if part == "whole" else played.work
     return 60 * size.tasks / seconds
 
 
 def _row(part: str, name: str, ours: list[float], rival: str, theirs: list[float], wrong: str) -> Row:
-    """The bounds are for one process, by its whole time; raw records nothing, so it is there for `minimal`."""
+    """One row. The bounds are for one process, by its whole time; raw records nothing, so it rivals `minimal`."""
     judged = part == "whole" and "-n 2" not in name
     bound = None
     if judged:
@@ -118,5 +118,5 @@ def _row(part: str, name: str, ours: list[float], rival: str, theirs: list[float
         bound = AGAINST_RAW if rival == "raw" and name.startswith("minimal") else bound
     where = "3. tasks a minute, whole process" if part == "whole" else "3. tasks a minute, without start-up"
     return Row(
-        where, f"{name} / {rival}", "/min", Spread.of(ours), Spread.of(theirs), paired(ours, theirs), bound, wrong
+        where, f"{name} / {rival}", "/min", Spread.of(ours), Spread.of(theirs), paired_ratio(ours, theirs), bound, wrong
     )

@@ -1,4 +1,4 @@
-"""Counts what is asked of Playwright's driver: a figure that no busy machine changes."""
+"""Counts the messages to Playwright's driver: a figure that a busy machine does not change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from playwright._impl.connection import Connection
 
 
 class Traffic:
-    """Of all connections of this process, from the moment it is counted."""
+    """The messages of all connections of this process, from the start of counting."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -17,7 +17,7 @@ class Traffic:
         self._counts = False
 
     def count(self) -> None:
-        """From now on, once and for all."""
+        """Start counting; once for the process."""
         if self._counts:
             return
         self._counts = True

@@ -1,7 +1,7 @@
-"""A pytest plugin that writes down what a run did, the same for everybody: `-p benchmarks.witness`.
+"""A pytest plugin that records a run in the same way for all contestants: `-p benchmarks.witness`.
 
-`BENCH_WITNESS` names the file. When tests began and ended, what became of each, and how the memory grew meanwhile.
-With `BENCH_KILL=N` every N-th test's end kills the browsers of this process.
+`BENCH_WITNESS` names the file. It has the start and end of tests, their outcomes, and the growth of memory. With
+`BENCH_KILL=N` every N-th test's end kills the browsers of this process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FACTS = ("final_state", "error_type", "code")
 
 
 class Witness:
-    """Sees one session; under xdist that of the controller."""
+    """Records one session; under xdist that of the controller."""
 
     def __init__(self, file: Path, every: int, kill: int) -> None:
         self._file, self._every, self._kill = file, every, kill
@@ -38,7 +38,7 @@ class Witness:
         self._began = self._began or time.time()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """The call, or what came instead of it."""
+        """Record the call of a test, or what came in place of it."""
         if report.when == "call" or report.outcome != "passed":
             facts = {name: value for name, value in report.user_properties if name in FACTS}
             self._results.setdefault(report.nodeid, []).append(

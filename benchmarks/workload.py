@@ -1,4 +1,4 @@
-"""The work that everybody does: a walk through the demo shop, block by block, said once and written for each."""
+"""The work of all contestants: a walk through the demo shop, block by block, declared once and written for each."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SHOP = "http://shop.local/"
 MOUSE = ".product-item[data-sku='WM-5521']"
 MISSING = "#no-such-button"
 PATIENCE = 1.0
-"""Seconds that everybody looks for what is not there."""
+"""Seconds for which all contestants look for a missing element."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One step; `value` is what is filled in, pressed or read there."""
+    """One step; `value` is what is filled in, pressed or read."""
 
     kind: Kind
     target: str
@@ -34,12 +34,12 @@ BLOCK = (
     Act("wait", "#add-to-cart"),
     Act("text", "#product-title", "Logitech M185"),
 )
-"""Reads only, so it can follow on itself."""
+"""The acts of a block, which only read, so that a block can follow another."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One task: its acts, and whether it is to fail at its end."""
+    """One task: its acts, and whether it fails at its end."""
 
     name: str
     acts: tuple[Act, ...]
@@ -51,12 +51,12 @@ class Job:
 
 
 def acts(steps: int) -> tuple[Act, ...]:
-    """So many steps, block after block."""
+    """The acts of so many steps, block after block."""
     return tuple(BLOCK[number % len(BLOCK)] for number in range(steps))
 
 
 def jobs(count: int, steps: int, failing: int = 0) -> tuple[Job, ...]:
-    """`failing` of them fail; those stand apart."""
+    """The jobs; `failing` of them, evenly spread, fail."""
     bad = {count * number // (failing + 1) for number in range(1, failing + 1)}
     return tuple(Job(f"W-{number:05}", acts(steps), number in bad) for number in range(count))
 
@@ -92,7 +92,7 @@ def _step(act: Act) -> dict[str, Any]:
 
 
 def yaml_text(job: Job) -> str:
-    """As people write it: flow mappings for the steps. JSON strings are YAML strings."""
+    """The job as people write YAML, with flow mappings for the steps. JSON strings are YAML strings."""
     spec = task_spec(job)
     steps = spec.pop("steps")
     head = [f"{key}: {json.dumps(value)}" for key, value in spec.items()]
@@ -104,7 +104,7 @@ def _flow(step: dict[str, Any]) -> str:
 
 
 def python_text(job: Job) -> str:
-    """As a test of pytest-playwright."""
+    """The job as a test of pytest-playwright."""
     head = ["from playwright.sync_api import Page, expect", "", "", f"def test_{slug(job)}(page: Page) -> None:"]
     return "\n".join([*head, *(f"    {line}" for line in map(_call, job.steps)), ""])
 
@@ -137,7 +137,7 @@ def _limit(act: Act) -> str:
 
 
 def as_json(work: Sequence[Job]) -> list[dict[str, Any]]:
-    """For a process that is to do it."""
+    """The jobs for another process."""
     return [
         {"name": job.name, "acts": [[a.kind, a.target, a.value] for a in job.acts], "fails": job.fails} for job in work
     ]

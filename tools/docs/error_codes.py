@@ -1,4 +1,4 @@
-"""docs/error-codes.md, from the catalog.
+"""Generates docs/error-codes.md from the catalog.
 
 Run as `python -m tools.docs.error_codes docs/error-codes.md`, in the folder of the project.
 """
@@ -22,18 +22,18 @@ _TITLES = {
 }
 _HEAD = """# Error codes
 
-Generated from the catalog: `python -m tools.docs.error_codes docs/error-codes.md`. `harness explain CODE` says the
-same.
+This page is generated from the catalog by `python -m tools.docs.error_codes docs/error-codes.md`.
+`harness explain CODE` prints the same.
 
-A report's `error_type` is one of 14 values; where none fits it is `unknown`, and `code` tells. The
-rule named with a code is the one in `error_recovery` that answers; what it does is what happens when the task does not
-declare it. *Retryable* says whether the step may pass when it is done again as it is; *scope*, how far the failure
+The `error_type` of a report is one of 14 values. If none fits it is `unknown`, and `code` is more precise. *What the
+harness does* names the rule in `error_recovery` that applies to the code, and what the rule does if the task does not
+declare it. *Retryable* says whether the same step may pass when it is done again, and *scope* says how far the failure
 reaches. The examples are excerpts of `errors/<task_id>/error_report.json`.
 """
 
 
 def document(rows: Iterable[Row] = CATALOG.values()) -> str:
-    """docs/error-codes.md."""
+    """The text of docs/error-codes.md."""
     ordered = sorted(rows, key=lambda row: list(Category).index(row.category))
     parts = [_HEAD, _contents(ordered)]
     for category, of_category in groupby(ordered, lambda row: row.category):

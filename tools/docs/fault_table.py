@@ -1,4 +1,4 @@
-"""The table of all kinds of faults, for docs/faults.md: read off the models.
+"""Generates the table of all kinds of faults in docs/faults.md from the models.
 
 Run as `python -m tools.docs.fault_table docs/faults.md`, in the folder of the project.
 """
@@ -19,7 +19,7 @@ _HEAD = "| kind | what goes wrong | its own keys | strikes |\n|---|---|---|---|"
 
 
 def rendered() -> str:
-    """As Markdown: a line for each kind, in the order of the models."""
+    """The table as Markdown: a line for each kind, in the order of the models."""
     return "\n".join([_HEAD, *(_row(kind, model) for kind, model in FAULTS.items())])
 
 
@@ -38,7 +38,7 @@ def _keys(model: type[BaseModel]) -> Iterator[str]:
 
 
 def updated(document: str) -> str:
-    """The document with the table between its marks. Raises ValueError when it has none."""
+    """The document with the table between its marks. Raises ValueError if it has no marks."""
     before, begin, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,4 +1,4 @@
-"""The table of all keys of a task's file, for docs/taskspec.md: read off the models' JSON Schema.
+"""Generates the table of all keys of a task file in docs/taskspec.md from the models' JSON Schema.
 
 Run as `python -m tools.docs.key_table docs/taskspec.md`, in the folder of the project.
 """
@@ -25,7 +25,7 @@ UNITS = (
     *("attempts", "steps", "requests", "connections", "bytes", "occasions", "step number", "place in the list"),
 )
 _UNIT = re.compile(rf", (?:in|as a number of|as an?) (?P<unit>{'|'.join(UNITS)})\.$")
-"""How the description of a number ends."""
+"""The end of a number's description."""
 _OPTION = "#/$defs/Option"
 _HEAD = "| key | type | unit | default | meaning |\n|---|---|---|---|---|"
 
@@ -34,7 +34,7 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key, or a word that chooses others: an act, a strategy, a kind of fault."""
+    """A key, or a value that selects others: an act, a strategy, a kind of fault."""
 
     path: str
     """`timeout`, `steps[click].selector`, `error_recovery.on_timeout: abort`."""
@@ -50,7 +50,7 @@ class Section:
 
     title: str
     prefix: str
-    """What the paths of all its keys begin with, left out in the table."""
+    """The common beginning of its keys' paths, which the table leaves out."""
     keys: tuple[Key, ...]
 
 
@@ -77,7 +77,7 @@ def sections() -> tuple[Section, ...]:
 
 
 def _faults(kinds: Mapping[str, Schema], definitions: Schema) -> Iterator[Section]:
-    """What all faults have, what those of steps and of requests have, and the kinds with what is left."""
+    """The keys of all faults, those of faults of steps and of requests, and the kinds with their other keys."""
     every, step, request = (each.model_json_schema() for each in (FaultBase, StepFault, RequestFault))
     yield _part("Every fault", "faults[].", every, definitions, without=("kind",))
     yield _part("`expect` of a fault", "faults[].expect.", definitions["FaultExpect"], definitions)
@@ -92,7 +92,7 @@ def _part(title: str, prefix: str, model: Schema, definitions: Schema, without: 
 
 
 def _tagged(title: str, name: str, models: Mapping[str, Schema], base: Schema, definitions: Schema) -> Section:
-    """Each model, with the keys that are not those of all."""
+    """Each model, with the keys that the models do not share."""
     keys: list[Key] = []
     for tag, model in models.items():
         shared = [key for key, each in base["properties"].items() if each == model["properties"].get(key)]
@@ -103,7 +103,7 @@ def _tagged(title: str, name: str, models: Mapping[str, Schema], base: Schema, d
 
 
 def _rules(definitions: Schema) -> Iterator[Section]:
-    """What holds for all rules, then a section for each, with its strategies and their settings."""
+    """The keys of all rules, then a section for each rule, with its strategies and their settings."""
     book = definitions["Rulebook"]
     rules = {name: rule for name, rule in book["properties"].items() if "strategy" in (rule.get("default") or ())}
     whole = _keys("error_recovery.", book, definitions, frozenset(rules))
@@ -157,7 +157,7 @@ def _variants(union: Schema, definitions: Schema) -> dict[str, Schema]:
 
 
 def rendered(found: Iterable[Section]) -> str:
-    """As Markdown."""
+    """The sections as Markdown."""
     return "\n\n".join(
         f"### {each.title}\n\n{_HEAD}\n" + "\n".join(_row(key, each.prefix) for key in each.keys) for each in found
     )
@@ -173,7 +173,7 @@ def _row(key: Key, prefix: str) -> str:
 
 
 def updated(document: str, table: str) -> str:
-    """The document with this table between its marks. Raises ValueError when it has none."""
+    """The document with this table between its marks. Raises ValueError if it has no marks."""
     before, begin, rest = document.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

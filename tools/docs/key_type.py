@@ -1,4 +1,4 @@
-"""Types of keys in plain words, out of JSON Schema."""
+"""Describes the types of keys in plain words, from JSON Schema."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def described_type(schema: Schema) -> str:
         case {"discriminator": {"propertyName": tag}}:
             found = _TAGS[tag]
         case {"anyOf": each}:
-            found = _either([described_type(one) for one in each if one.get("type") != "null"])
+            found = _join_with_or([described_type(one) for one in each if one.get("type") != "null"])
         case {"type": "array" | "object"}:
             found = _collection(schema)
         case _:
@@ -51,11 +51,11 @@ def described_type(schema: Schema) -> str:
 def _collection(schema: Schema) -> str:
     match schema:
         case {"prefixItems": parts}:
-            return f"list of {len(parts)} {_several(parts[0])}"
+            return f"list of {len(parts)} {_plural_type(parts[0])}"
         case {"type": "array", "items": items}:
-            return f"list of {_several(items)}"
+            return f"list of {_plural_type(items)}"
         case {"additionalProperties": values}:
-            return f"mapping of {_several(values)}"
+            return f"mapping of {_plural_type(values)}"
         case _:
             return "anything"
 
@@ -65,7 +65,7 @@ def _value(schema: Schema) -> str:
         case {"const": word}:
             return f"`{word}`"
         case {"enum": words}:
-            return _either([f"`{word}`" for word in words])
+            return _join_with_or([f"`{word}`" for word in words])
         case {"format": "path"}:
             return "path"
         case {"type": name}:
@@ -74,12 +74,12 @@ def _value(schema: Schema) -> str:
             return "anything"
 
 
-def _either(words: Sequence[str]) -> str:
+def _join_with_or(words: Sequence[str]) -> str:
     *before, last = [word for word in dict.fromkeys(words) if word != "whole number" or "number" not in words]
     return f"{', '.join(before)} or {last}" if before else last
 
 
-def _several(schema: Schema) -> str:
+def _plural_type(schema: Schema) -> str:
     kind = described_type(schema)
     first, _, rest = kind.partition(" ")
     if kind.startswith("whole number"):

@@ -1,4 +1,4 @@
-"""docs/images: the dashboard, the Allure report of a failure, and the trace viewer, of a real run.
+"""Takes the pictures in docs/images: the dashboard, a failure's Allure report, and a real run's trace viewer.
 
 Run as `python -m tools.docs.pictures FOLDER TASK_ID docs/images`. FOLDER is a project in which that task has just
 failed with `pytest tasks/ --alluredir allure-results`: that of docs/own-site.md, with a criterion that does not hold.
@@ -14,18 +14,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from harness.browser.executable import find
 from harness.model.settings import BrowserSettings
 
-SIZE = {"width": 1200, "height": 760}
+SIZE: ViewportSize = {"width": 1200, "height": 760}
 HARNESS = [sys.executable, "-c", "from harness.cli import main; main()"]
 
 
 @contextmanager
-def served(folder: Path, *command: str) -> Iterator[str]:
-    """The address that a command of harness prints, while it serves."""
+def serve(folder: Path, *command: str) -> Iterator[str]:
+    """Serve with a command of harness; yields the address that it prints."""
     at_once = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen([*HARNESS, *command], cwd=folder, env=at_once, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -40,12 +40,12 @@ def take(page: Page, folder: Path, task: str, output: Path) -> None:
     subprocess.run([*HARNESS, "dashboard"], cwd=folder, check=True)
     page.goto((folder / "dashboard.html").as_uri())
     page.screenshot(path=output / "dashboard.png")
-    with served(folder, "report", "--serve", "0") as address:
+    with serve(folder, "report", "--serve", "0") as address:
         page.goto(address)
         page.get_by_text(task).first.click()
         page.wait_for_timeout(3000)
         page.screenshot(path=output / "allure.png")
-    with served(folder, "open", task, "--no-browser") as address:
+    with serve(folder, "open", task, "--no-browser") as address:
         page.goto(address)
         page.get_by_text("The page at the end").first.click()
         page.wait_for_timeout(2000)

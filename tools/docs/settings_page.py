@@ -1,4 +1,4 @@
-"""docs/settings.md: every key of `[tool.harness]`, read off the models.
+"""Generates docs/settings.md, with every key of `[tool.harness]`, from the models.
 
 Run as `python -m tools.docs.settings_page docs/settings.md`, in the folder of the project.
 """
@@ -21,9 +21,9 @@ HEAD = """\
 
 <!-- This page is generated: python -m tools.docs.settings_page docs/settings.md -->
 
-All settings stand in `pyproject.toml`, in the folder that pytest takes for the project's root, under `[tool.harness]`.
-A key that is not listed here is refused by its name, and so is a value of another type. Paths are relative to that
-folder. An option of the command line goes over the setting beside it, and an environment variable goes over the file.
+All settings are in `pyproject.toml` under `[tool.harness]`, in the folder that pytest uses as the project's root. A key
+that is not listed here, or a value of another type, is an error that names the key. Paths are relative to that folder.
+An option of the command line overrides the setting in its row, and an environment variable overrides the file.
 [own-site.md](own-site.md) shows the tables in use.
 
 | environment variable | what it sets |
@@ -43,7 +43,7 @@ TABLES = {
     "agents": "[tool.harness.agents.NAME]",
     "telemetry": "[tool.harness.telemetry]",
 }
-"""Key -> the heading of the table that it is."""
+"""Key -> the heading of its table."""
 DEFAULTS = "any key of a task file, except `task_id`, `steps` and `parametrize`"
 COLUMNS = "| key | type | unit | default | meaning | option |\n|---|---|---|---|---|---|"
 _UNIT = re.compile(r"\b(milliseconds|seconds|pixels)\b", re.IGNORECASE)
@@ -52,7 +52,7 @@ Schema = Mapping[str, Any]
 
 
 def page() -> str:
-    """The whole document, as Markdown."""
+    """The whole document as Markdown."""
     schema = Settings.model_json_schema()
     definitions, top = schema["$defs"], schema["properties"]
     parts = [HEAD, _section("[tool.harness]", "", {key: each for key, each in top.items() if key != "root"})]
@@ -66,7 +66,7 @@ def page() -> str:
 
 def _section(title: str, prefix: str, keys: Schema, required: Any = ()) -> str:
     rows = "\n".join(_row(prefix, key, each, key in required) for key, each in keys.items())
-    more = f"\n| {DEFAULTS} | | | | As in a task file; mappings such as `error_recovery` are joined. | |"
+    more = f"\n| {DEFAULTS} | | | | The same as in a task file. Mappings such as `error_recovery` are merged. | |"
     return f"## `{title}`\n\n{COLUMNS}\n{rows}{more if prefix == 'defaults.' else ''}\n"
 
 
@@ -88,7 +88,7 @@ def _type(schema: Schema, key: str) -> str:
 
 
 def _table(schema: Schema) -> str:
-    """The name of the model that a key is a table of; empty for plain values."""
+    """The name of the model if a key is a table; empty for plain values."""
     name = json.dumps({key: value for key, value in schema.items() if key != "default"})
     found = re.search(r"#/\$defs/(\w+)", name)
     return found[1] if found else ""
